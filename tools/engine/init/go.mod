@@ -1,0 +1,3 @@
+module edgewise.dev/engine/init
+
+go 1.24
