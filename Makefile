@@ -1,0 +1,51 @@
+# `make demo` and `make test` do all the set-up they need, on a fresh machine too.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+bin := .venv/bin
+
+.PHONY: help setup engine demo test lint types layers generated docs chaos lock format clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+setup: ## Python environment and, on Debian as root, system packages
+	@tools/bootstrap
+
+engine: setup ## the Kubernetes programs: found, downloaded or built once
+	@$(bin)/edgewise local engine
+
+demo: setup ## see it at work
+	@$(bin)/edgewise demo
+
+test: lint types layers generated docs engine ## everything that CI checks
+	$(bin)/pytest
+
+lint: setup ## style and common mistakes
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+
+types: setup ## strict type checking
+	$(bin)/mypy
+
+layers: setup ## each layer imports only from the layers below it
+	$(bin)/lint-imports
+
+generated: setup ## generated files are what the code says
+	$(bin)/edgewise crds check
+
+docs: setup ## build the site into site/, strictly
+	$(bin)/mkdocs build --strict --quiet
+
+chaos: engine ## the long fault suites
+	EDGEWISE_CHAOS=1 $(bin)/pytest -m chaos
+
+format: setup ## let ruff rewrite what it can
+	$(bin)/ruff check --fix .
+	$(bin)/ruff format .
+
+lock: setup ## rewrite requirements.lock from pyproject.toml
+	@tools/lock
+
+clean: ## remove what was made here (not the cache outside the repository)
+	rm -rf .venv site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,3 @@
+from edgewise.cli.main import main
+
+main()

@@ -1,0 +1,55 @@
+"""What a person reads when something goes wrong: one sentence, no traceback.
+
+An exception type that is defined in this package is written for its reader, so
+its text is the sentence. The same goes for what the operating system says. Any
+other exception is a mistake of ours, and says so.
+"""
+
+import errno
+import os
+
+DEBUG = "EDGEWISE_DEBUG"
+
+_ADVICE = {
+    errno.ENOSPC: "free some disk space and try again",
+    errno.EDQUOT: "your disk quota is used up; free some space and try again",
+    errno.EACCES: "check who owns it, or run this as root",
+    errno.EPERM: "it is not permitted for this user; run this as root",
+    errno.EMFILE: "too many files are open; raise the limit with `ulimit -n 65536`",
+    errno.ENFILE: "too many files are open on this machine; close some programs",
+}
+
+
+def sentence(error: BaseException) -> str:
+    """The one sentence for `error`."""
+    error = innermost(error)
+    if type(error).__module__.partition(".")[0] == "edgewise":
+        return one_line(str(error)) or type(error).__name__
+    if isinstance(error, OSError):
+        return of_system(error)
+    return (
+        f"internal error: {type(error).__name__}: {one_line(str(error))} "
+        f"(run again with {DEBUG}=1 to see where)"
+    )
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first real error in a group of tasks that failed together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def of_system(error: OSError) -> str:
+    what = error.strerror or one_line(str(error)) or type(error).__name__
+    text = f"{error.filename}: {what}" if error.filename else what
+    advice = _ADVICE.get(error.errno or 0)
+    return f"{text}: {advice}" if advice else text
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def wants_traceback() -> bool:
+    return os.environ.get(DEBUG, "") not in ("", "0")

@@ -1,0 +1,89 @@
+"""The `edgewise` command: names the commands, and ends every error in one sentence."""
+
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+from typer.main import get_command
+
+from edgewise import __version__
+from edgewise.cli.errors import sentence, wants_traceback
+from edgewise.cli.lazy import Entry, LazyGroup
+
+INTERRUPTED = 130
+
+COMMANDS = {
+    "demo": Entry("edgewise.cli.demo", "Show it at work on this machine.", single=True),
+    "local": Entry(
+        "edgewise.cli.local",
+        "Run real Kubernetes clusters on this machine.",
+        also={
+            "engine": Entry(
+                "edgewise.cli.engine", "Find or build the Kubernetes programs.", single=True
+            ),
+            "image": Entry("edgewise.cli.image", "Build, load and list images without a registry."),
+        },
+    ),
+    "session": Entry("edgewise.cli.session", "Work with sessions and their clients."),
+    "operator": Entry("edgewise.cli.operator", "Run the controllers.", single=True),
+    "gateway": Entry("edgewise.cli.gateway", "Run the gateway agent.", single=True),
+    "crds": Entry("edgewise.cli.crds", "Write or check the custom resource definitions."),
+    "bench": Entry("edgewise.cli.bench", "Measure, and print JSON as the last line."),
+}
+
+app = typer.Typer(
+    name="edgewise",
+    cls=LazyGroup,
+    help="One edge cloud out of ordinary Kubernetes clusters.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"edgewise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def edgewise(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """One edge cloud out of ordinary Kubernetes clusters."""
+
+
+def build() -> LazyGroup:
+    group = get_command(app)
+    if not isinstance(group, LazyGroup):
+        raise TypeError("the edgewise command has to be a LazyGroup")
+    group.entries = {}
+    group.hold(COMMANDS)
+    return group
+
+
+def main() -> NoReturn:
+    try:
+        build().main(prog_name="edgewise")
+    except KeyboardInterrupt:
+        leave(INTERRUPTED)
+    except Exception as error:
+        if wants_traceback():
+            raise
+        print(f"edgewise: {sentence(error)}", file=sys.stderr)
+        leave(1)
+    leave(0)
+
+
+def leave(code: int) -> NoReturn:
+    """End with `code`, also when whoever read our output has gone away."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -1,0 +1,37 @@
+"""What holds for every test."""
+
+import os
+
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+
+_skipped: dict[str, str] = {}
+
+
+def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr
+        _skipped[report.nodeid] = str(reason[2] if isinstance(reason, tuple) else reason)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _note_skip(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _note_skip(report)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if IN_CI and _skipped:
+        terminalreporter.section("skipped in CI, which is a failure", red=True, bold=True)
+        for test, reason in sorted(_skipped.items()):
+            terminalreporter.write_line(f"{test}: {reason}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # A test that is skipped where it should run protects nobody.
+    if IN_CI and _skipped and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
