@@ -1,0 +1,35 @@
+"""Where the engine is kept: outside the repository, one folder per exact engine."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from edgewise.local.engine_progress import Progress
+
+
+def cache_root() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache").absolute() / "edgewise"
+
+
+@contextmanager
+def alone(file: Path, subject: str, progress: Progress) -> Iterator[None]:
+    """Hold `file` as a lock: whoever comes second waits, and then finds the work done."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(subject, "waiting for another process that is working on it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def put_link(target: str, link: Path) -> None:
+    """Make `link` point to `target`, replacing what is there in one step."""
+    fresh = link.with_name(f".{link.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(link)
