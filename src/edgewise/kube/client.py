@@ -1,0 +1,519 @@
+"""A typed client of one API server: every verb, for every kind of object."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cache
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, overload
+from urllib.parse import quote
+
+import msgspec
+
+from edgewise.kube.config import Access
+from edgewise.kube.discovery import Discovery
+from edgewise.kube.errors import Undecodable
+from edgewise.kube.objects import Kind, Object
+from edgewise.kube.streams import ExecResult, ExecStream, PortStream, exec_params
+from edgewise.kube.transport import Transport
+from edgewise.kube.watching import Change, ChangeDecoder, LineSplitter, undecodable
+
+T = TypeVar("T", bound=Object)
+Json = dict[str, Any]
+PatchBody = dict[str, Any] | list[Any] | msgspec.Struct
+
+FIELD_MANAGER = "edgewise"
+
+
+class Patch(StrEnum):
+    """How a patch is to be read."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class Listing(msgspec.Struct, Generic[T]):
+    """Objects as they were at one resource version: a page of them, or all."""
+
+    items: list[T]
+    resource_version: str = ""
+    continue_token: str = ""
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _ListDocument(msgspec.Struct, Generic[T]):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[T] | None = None
+
+
+@cache
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(kind)
+
+
+@cache
+def _list_decoder(kind: type[T]) -> msgspec.json.Decoder[_ListDocument[T]]:
+    return msgspec.json.Decoder(_ListDocument[kind])  # type: ignore[valid-type]
+
+
+_raw_lists = msgspec.json.Decoder(_ListDocument[msgspec.Raw])  # type: ignore[type-var]
+
+
+class Client:
+    """Talks to one API server. Use it inside `async with`.
+
+    Objects are sent back only by patch or apply, or whole by the program that made them:
+    types list only the fields that are used, so a read object is not a complete one.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        user_agent: str = "edgewise",
+        connections: int = 64,
+        timeout: float = 30.0,
+    ) -> None:
+        self.access = access
+        self._transport = Transport(
+            access, user_agent=user_agent, connections=connections, timeout=timeout
+        )
+        self._discovery = Discovery(self.request)
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._transport.__aexit__(kind, error, trace)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> bytes:
+        """The raw door: any path, bytes in and bytes out, typed errors."""
+        sent = dict(headers) if headers else {}
+        if body is not None:
+            sent["Content-Type"] = content_type
+        return await self._transport.request(
+            method, path, params=params, body=body, headers=sent, timeout=timeout
+        )
+
+    async def version(self) -> str:
+        """The API server's version, such as `v1.34.4`."""
+        return str(msgspec.json.decode(await self.request("GET", "/version"))["gitVersion"])
+
+    async def kind_of(self, api_version: str, kind: str) -> Kind:
+        """How the server serves a kind; `NotFound` if it does not."""
+        return await self._discovery.kind_of(api_version, kind)
+
+    # Reading
+
+    async def get(
+        self, kind: type[T], name: str, namespace: str = "", *, subresource: str = ""
+    ) -> T:
+        content = await self.request("GET", _path(kind.KIND, namespace, name, subresource))
+        return _decoded(kind, content)
+
+    async def list(
+        self,
+        kind: type[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 500,
+        resource_version: str = "",
+    ) -> Listing[T]:
+        """All objects, of one namespace or of all of them (`None`), fetched page by page.
+
+        Raises `Gone` if the pages took so long that their snapshot is no longer kept.
+        """
+        whole: Listing[T] = Listing(items=[])
+        async for page in self.pages(
+            kind,
+            namespace,
+            labels=labels,
+            fields=fields,
+            limit=limit,
+            resource_version=resource_version,
+        ):
+            whole.items += page.items
+            whole.resource_version = page.resource_version
+        return whole
+
+    async def pages(
+        self,
+        kind: type[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 500,
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> AsyncGenerator[Listing[T], None]:
+        """The same in pages, all from one snapshot."""
+        path = kind.KIND.path(namespace or None)
+        params = _present(
+            labelSelector=labels,
+            fieldSelector=fields,
+            limit=str(limit) if limit else "",
+            resourceVersion=resource_version,
+            resourceVersionMatch=resource_version_match,
+        )
+        while True:
+            content = await self.request("GET", path, params=params)
+            try:
+                document = _list_decoder(kind).decode(content)
+            except msgspec.ValidationError as error:
+                raise _odd_one_out(kind, content, error) from error
+            except msgspec.DecodeError as error:
+                raise Undecodable(f"the API server sent a broken list: {error}") from error
+            page = Listing(
+                document.items or [],
+                document.metadata.resource_version,
+                document.metadata.continue_token,
+            )
+            yield page
+            if not page.continue_token:
+                return
+            # The token stands for the snapshot; a version beside it would be refused.
+            params.pop("resourceVersion", None)
+            params.pop("resourceVersionMatch", None)
+            params["continue"] = page.continue_token
+
+    async def watch(
+        self,
+        kind: type[T],
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+        timeout_seconds: int = 300,
+        idle_timeout: float = 90.0,
+    ) -> AsyncGenerator[Change[T], None]:
+        """Changes after `resource_version`, until the server ends the watch.
+
+        Bookmarks come about every minute, so silence for `idle_timeout` seconds means that
+        the connection is dead: `Unreachable`. A version that is too old raises `Gone`.
+        """
+        params = _present(
+            watch="true",
+            allowWatchBookmarks="true",
+            resourceVersion=resource_version,
+            labelSelector=labels,
+            fieldSelector=fields,
+            timeoutSeconds=str(timeout_seconds),
+        )
+        decode = ChangeDecoder(kind).decode
+        lines = LineSplitter()
+        async with contextlib.aclosing(
+            self._transport.stream(
+                kind.KIND.path(namespace or None), params=params, idle_timeout=idle_timeout
+            )
+        ) as chunks:
+            async for chunk in chunks:
+                for line in lines.feed(chunk):
+                    yield decode(line)
+
+    # Writing
+
+    async def create(
+        self,
+        obj: T,
+        namespace: str = "",
+        *,
+        field_manager: str = FIELD_MANAGER,
+        dry_run: bool = False,
+    ) -> T:
+        namespace = namespace or obj.metadata.namespace
+        content = await self.request(
+            "POST",
+            obj.KIND.path(namespace or None),
+            params=_present(fieldManager=field_manager, dryRun="All" if dry_run else ""),
+            body=_encoded(obj),
+        )
+        return _decoded(type(obj), content)
+
+    async def patch(
+        self,
+        kind: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        body: PatchBody,
+        type: Patch = Patch.MERGE,
+        subresource: str = "",
+        field_manager: str = FIELD_MANAGER,
+    ) -> T:
+        content = await self.request(
+            "PATCH",
+            _path(kind.KIND, namespace, name, subresource),
+            params={"fieldManager": field_manager},
+            body=msgspec.json.encode(body),
+            content_type=type,
+        )
+        return _decoded(kind, content)
+
+    @overload
+    async def apply(
+        self,
+        obj: T,
+        namespace: str = "",
+        *,
+        field_manager: str = FIELD_MANAGER,
+        force: bool = True,
+        subresource: str = "",
+    ) -> T: ...
+
+    @overload
+    async def apply(
+        self,
+        obj: Json,
+        namespace: str = "",
+        *,
+        field_manager: str = FIELD_MANAGER,
+        force: bool = True,
+        subresource: str = "",
+    ) -> Json: ...
+
+    async def apply(
+        self,
+        obj: T | Json,
+        namespace: str = "",
+        *,
+        field_manager: str = FIELD_MANAGER,
+        force: bool = True,
+        subresource: str = "",
+    ) -> T | Json:
+        """Server-side apply: this manager wants exactly these fields, and takes them by force.
+
+        A dict is an object of any kind, as in a manifest; its kind is looked up at the server.
+        """
+        if isinstance(obj, Object):
+            kind, name, own = obj.KIND, obj.metadata.name, obj.metadata.namespace
+            body = _encoded(obj)
+        else:
+            kind = await self.kind_of(obj["apiVersion"], obj["kind"])
+            name, own = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
+            body = msgspec.json.encode(obj)
+        if kind.namespaced:
+            namespace = namespace or own or self.access.namespace
+        content = await self.request(
+            "PATCH",
+            _path(kind, namespace, name, subresource),
+            params={"fieldManager": field_manager, "force": "true" if force else "false"},
+            body=body,
+            content_type="application/apply-patch+yaml",
+        )
+        if isinstance(obj, Object):
+            return _decoded(type(obj), content)
+        return msgspec.json.decode(content, type=Json)
+
+    async def replace(self, obj: T, *, subresource: str = "") -> T:
+        """PUT. The resource version in the object guards against overwriting somebody."""
+        meta = obj.metadata
+        content = await self.request(
+            "PUT",
+            _path(obj.KIND, meta.namespace, meta.name, subresource),
+            params={"fieldManager": FIELD_MANAGER},
+            body=_encoded(obj),
+        )
+        return _decoded(type(obj), content)
+
+    async def delete(
+        self,
+        kind: type[Object],
+        name: str,
+        namespace: str = "",
+        *,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+    ) -> None:
+        """`uid` and `resource_version` refuse (with `Conflict`) to delete a successor."""
+        options = _present(
+            gracePeriodSeconds=grace_seconds,
+            propagationPolicy=propagation,
+            preconditions=_present(uid=uid, resourceVersion=resource_version) or None,
+        )
+        await self.request(
+            "DELETE",
+            _path(kind.KIND, namespace, name),
+            body=msgspec.json.encode(options) if options else None,
+        )
+
+    async def evict(self, name: str, namespace: str, *, grace_seconds: int | None = None) -> None:
+        """Delete a pod if its disruption budget allows it, else `TooManyRequests`."""
+        eviction: Json = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+        }
+        if grace_seconds is not None:
+            eviction["deleteOptions"] = {"gracePeriodSeconds": grace_seconds}
+        await self.request(
+            "POST", _pod_path(namespace, name, "eviction"), body=msgspec.json.encode(eviction)
+        )
+
+    # Beside a running pod
+
+    async def logs(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        container: str = "",
+        tail: int | None = None,
+        since_seconds: int | None = None,
+        previous: bool = False,
+    ) -> str:
+        content = await self.request(
+            "GET",
+            _pod_path(namespace, name, "log"),
+            params=_log_params(container, tail, since_seconds, previous),
+        )
+        return content.decode(errors="replace")
+
+    async def follow_logs(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        container: str = "",
+        tail: int | None = None,
+        since_seconds: int | None = None,
+    ) -> AsyncGenerator[str, None]:
+        """Line by line until the container ends. A container may be silent for hours."""
+        params = _log_params(container, tail, since_seconds, previous=False)
+        lines = LineSplitter()
+        async with contextlib.aclosing(
+            self._transport.stream(
+                _pod_path(namespace, name, "log"), params=params | {"follow": "true"}
+            )
+        ) as chunks:
+            async for chunk in chunks:
+                for line in lines.feed(chunk):
+                    yield line.decode(errors="replace")
+        for line in lines.feed(b"\n"):
+            if line:
+                yield line.decode(errors="replace")
+
+    async def exec(
+        self,
+        name: str,
+        namespace: str,
+        command: Sequence[str],
+        *,
+        container: str = "",
+        stdin: bytes | None = None,
+    ) -> ExecResult:
+        """Run a command in a container, to its end."""
+        async with self.exec_stream(
+            name, namespace, command, container=container, stdin=stdin is not None
+        ) as stream:
+            return await stream.communicate(stdin)
+
+    @contextlib.asynccontextmanager
+    async def exec_stream(
+        self,
+        name: str,
+        namespace: str,
+        command: Sequence[str],
+        *,
+        container: str = "",
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> AsyncIterator[ExecStream]:
+        """Run a command and talk with it meanwhile."""
+        async with self._transport.websocket(
+            _pod_path(namespace, name, "exec"),
+            params=exec_params(command, container=container, stdin=stdin, tty=tty),
+            protocols=ExecStream.PROTOCOLS,
+        ) as socket:
+            yield ExecStream(socket)
+
+    @contextlib.asynccontextmanager
+    async def port_forward(self, name: str, namespace: str, port: int) -> AsyncIterator[PortStream]:
+        """One TCP connection to a port of a pod."""
+        async with self._transport.websocket(
+            _pod_path(namespace, name, "portforward"),
+            params=[("ports", str(port))],
+            protocols=PortStream.PROTOCOLS,
+        ) as socket:
+            yield PortStream(socket)
+
+
+def _path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
+    # An empty name would turn a request about one object into one about all of them.
+    if not name:
+        raise ValueError(f"a {kind.kind} must be named")
+    path = kind.path(namespace or None, quote(name, safe=""))
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _pod_path(namespace: str, name: str, subresource: str) -> str:
+    return _path(Kind("", "v1", "Pod", "pods"), namespace, name, subresource)
+
+
+def _present(**params: Any) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value not in (None, "")}
+
+
+def _log_params(
+    container: str, tail: int | None, since_seconds: int | None, previous: bool
+) -> dict[str, str]:
+    return _present(
+        container=container,
+        tailLines="" if tail is None else str(tail),
+        sinceSeconds="" if since_seconds is None else str(since_seconds),
+        previous="true" if previous else "",
+    )
+
+
+def _encoded(obj: Object) -> bytes:
+    if not obj.kind:
+        # Objects from a list come without these two; every object that is sent needs them.
+        obj = msgspec.structs.replace(obj, api_version=obj.KIND.api_version, kind=obj.KIND.kind)
+    return msgspec.json.encode(obj)
+
+
+def _decoded(kind: type[T], content: bytes) -> T:
+    try:
+        decoded: T = _decoder(kind).decode(content)
+        return decoded
+    except msgspec.ValidationError as error:
+        raise undecodable(kind, content, error) from error
+    except msgspec.DecodeError as error:
+        raise Undecodable(f"the API server sent a broken answer: {error}") from error
+
+
+def _odd_one_out(kind: type[T], content: bytes, error: msgspec.ValidationError) -> Undecodable:
+    for item in _raw_lists.decode(content).items or []:
+        try:
+            _decoder(kind).decode(item)
+        except msgspec.ValidationError as found:
+            return undecodable(kind, item, found)
+    return Undecodable(f"the list of {kind.KIND.plural} does not fit its type: {error}")

@@ -1,0 +1,136 @@
+"""What can go wrong between Edgewise and an API server, each as a type of its own.
+
+Every message is a sentence that can be shown to a person as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class KubeError(Exception):
+    """The base of everything that this layer raises on purpose."""
+
+
+class ConfigError(KubeError):
+    """The kubeconfig, a certificate or a credential plugin cannot be used as it is."""
+
+
+class Unreachable(KubeError):
+    """No answer came: nobody knows whether the request was carried out."""
+
+
+class Untrusted(Unreachable):
+    """The server showed a certificate that the configured CA does not vouch for."""
+
+
+class Undecodable(KubeError):
+    """The answer is not what its type says it should be."""
+
+
+class ApiError(KubeError):
+    """The API server answered, and said no."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        details: dict[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message or reason or f"the API server answered with HTTP {status}")
+        self.status = status
+        self.reason = reason
+        self.message = str(self)
+        self.details = details or {}
+        self.retry_after = retry_after
+
+
+class Unauthorized(ApiError):
+    """401: the API server does not know who is asking."""
+
+
+class Forbidden(ApiError):
+    """403: the API server knows who is asking, and refuses."""
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class Conflict(ApiError):
+    """409: the object changed since it was read, or another field manager owns a field."""
+
+
+class AlreadyExists(ApiError):
+    """409 on create. Not a `Conflict`: reading again and repeating would not help."""
+
+
+class Gone(ApiError):
+    """410: the resource version or the continue token is too old; list again."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks a rule of its schema or of an admission policy."""
+
+
+class TooManyRequests(ApiError):
+    """429: come back after `retry_after` seconds; for an eviction, a disruption budget."""
+
+
+class ServerError(ApiError):
+    """5xx."""
+
+
+class Status(msgspec.Struct, rename="camel"):
+    """The API server's own form of an error."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: dict[str, Any] | None = None
+    status: str = ""
+    kind: str = ""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_BY_REASON: dict[str, type[ApiError]] = {"AlreadyExists": AlreadyExists, "Expired": Gone}
+_status_decoder = msgspec.json.Decoder(Status)
+
+
+def error_from_status(status: Status, retry_after: float | None = None) -> ApiError:
+    """The typed error for a Status object."""
+    details = status.details or {}
+    if retry_after is None:
+        seconds = details.get("retryAfterSeconds")
+        # The API server leaves the field out, or writes 0, where it has no advice.
+        retry_after = float(seconds) if isinstance(seconds, int) and seconds > 0 else None
+    error = _BY_REASON.get(status.reason) or _BY_STATUS.get(status.code)
+    if error is None:
+        error = ServerError if status.code >= 500 else ApiError
+    return error(status.code, status.reason, status.message, details, retry_after)
+
+
+def error_from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
+    """The typed error for an HTTP answer, also where a proxy on the way wrote the body."""
+    try:
+        status = _status_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        status = Status()
+    if status.kind != "Status":
+        text = " ".join(body[:300].decode(errors="replace").split())
+        status = Status(message=f"HTTP {code}: {text}" if text else "")
+    status.code = code
+    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
+    return error_from_status(status, seconds)

@@ -1,0 +1,173 @@
+"""TLS contexts from PEM data or PEM files, rebuilt when a file has been rotated."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from cryptography import x509
+
+from edgewise.kube.errors import ConfigError
+
+# How often the files are looked at. Certificates are rotated long before they expire.
+RECHECK_SECONDS = 10.0
+
+
+class Pem(msgspec.Struct, frozen=True):
+    """PEM text that is given inline, or stands in a file that somebody may rotate."""
+
+    path: str = ""
+    data: bytes = b""
+
+    def __repr__(self) -> str:
+        return f"Pem({self.path or 'inline'})"
+
+    def read(self, what: str) -> bytes:
+        if not self.path:
+            return self.data
+        try:
+            return Path(self.path).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read the {what} {self.path}: {error.strerror or error}"
+            ) from error
+
+    def stamp(self) -> tuple[int, int]:
+        """Changes when the file does; a file that is away for a moment is not a change."""
+        if not self.path:
+            return (0, 0)
+        try:
+            found = Path(self.path).stat()
+        except OSError:
+            return (0, 0)
+        return (found.st_mtime_ns, found.st_ino)
+
+
+class ClientCertificate(msgspec.Struct, frozen=True):
+    """The certificate and key by which a user proves who they are."""
+
+    certificate: Pem
+    key: Pem
+
+    def expired_at(self, now: float) -> datetime | None:
+        """When it expired, if it has."""
+        try:
+            first = x509.load_pem_x509_certificate(self.certificate.read("client certificate"))
+        except (ValueError, ConfigError):
+            return None
+        end = first.not_valid_after_utc
+        return end if end <= datetime.fromtimestamp(now, UTC) else None
+
+
+class ServerTrust(msgspec.Struct, frozen=True):
+    """How the server's certificate is judged."""
+
+    authority: Pem | None = None
+    verify: bool = True
+    # The name the certificate is checked against, where it differs from the URL's host.
+    server_name: str = ""
+
+
+class TlsContexts:
+    """The TLS context for a client certificate, made once and again after a rotation."""
+
+    def __init__(self, trust: ServerTrust, clock: Callable[[], float] = time.monotonic) -> None:
+        self._trust = trust
+        self._clock = clock
+        self._client: ClientCertificate | None = None
+        self._context: ssl.SSLContext | None = None
+        self._stamps: tuple[tuple[int, int], ...] = ()
+        self._checked = float("-inf")
+
+    def context(self, client: ClientCertificate | None) -> ssl.SSLContext:
+        now = self._clock()
+        if self._context is not None and client == self._client:
+            if now - self._checked < RECHECK_SECONDS:
+                return self._context
+            self._checked = now
+            stamps = self._look(client)
+            if stamps == self._stamps or (0, 0) in _new(stamps, self._stamps):
+                return self._context
+        self._context = make_context(self._trust, client)
+        self._client, self._checked, self._stamps = client, now, self._look(client)
+        return self._context
+
+    def _look(self, client: ClientCertificate | None) -> tuple[tuple[int, int], ...]:
+        pems = [self._trust.authority] if self._trust.authority else []
+        if client is not None:
+            pems += [client.certificate, client.key]
+        return tuple(pem.stamp() for pem in pems)
+
+
+def _new(
+    stamps: tuple[tuple[int, int], ...], before: tuple[tuple[int, int], ...]
+) -> list[tuple[int, int]]:
+    return [stamp for stamp, old in zip(stamps, before, strict=True) if stamp != old]
+
+
+def make_context(trust: ServerTrust, client: ClientCertificate | None) -> ssl.SSLContext:
+    """A context that trusts what `trust` says and shows `client` if the server asks."""
+    context = ssl.create_default_context()
+    if trust.authority is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _load_authority(context, trust.authority)
+        # A cluster's bundle may name an intermediate as its root, as Go programs allow.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if not trust.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if client is not None:
+        _load_client(context, client)
+    return context
+
+
+def _load_authority(context: ssl.SSLContext, authority: Pem) -> None:
+    where = authority.path or "certificate-authority-data"
+    try:
+        text = authority.read("certificate authority").decode("ascii")
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"{where} holds no readable CA certificate in PEM form: "
+            "take the cluster's CA bundle from its administrator"
+        ) from error
+
+
+def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
+    def refuse_to_ask() -> str:
+        raise ConfigError(
+            f"the client key {client.key.path or 'in the kubeconfig'} is encrypted with a "
+            "passphrase: store it without one"
+        )
+
+    with ExitStack() as files:
+        certificate = _as_file(client.certificate, "client certificate", files)
+        key = _as_file(client.key, "client key", files)
+        try:
+            context.load_cert_chain(certificate, key, password=refuse_to_ask)
+        except (ssl.SSLError, OSError) as error:
+            where = client.certificate.path or "client-certificate-data"
+            raise ConfigError(
+                f"the client certificate in {where} and its key cannot be used together: "
+                f"{getattr(error, 'reason', None) or 'they are not a matching pair of PEM data'}"
+            ) from error
+
+
+def _as_file(pem: Pem, what: str, files: ExitStack) -> str:
+    """Python's ssl module takes a key only from a file, so inline data visits one briefly."""
+    data = pem.read(what)
+    if pem.path:
+        return pem.path
+    handle, path = tempfile.mkstemp(prefix="edgewise-")
+    files.callback(os.unlink, path)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    return path

@@ -1,0 +1,268 @@
+"""HTTP to one API server: connections, credentials, and failures as typed errors."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+from edgewise.kube.config import Access
+from edgewise.kube.errors import (
+    ApiError,
+    KubeError,
+    Unauthorized,
+    Unreachable,
+    Untrusted,
+    error_from_response,
+)
+from edgewise.kube.tls import TlsContexts
+
+# A receive buffer of this size lets a burst of watch events be split in one go.
+READ_BUFFER = 1 << 20
+CONNECT_TIMEOUT_SECONDS = 10.0
+
+
+class Transport:
+    """Sends requests as one user; a refusal or a silence comes out as a typed error.
+
+    Nothing is repeated here, with one exception that aiohttp makes: an idempotent request
+    is sent again when the kept-alive connection it was given turned out to be closed.
+    """
+
+    def __init__(self, access: Access, *, user_agent: str, connections: int, timeout: float):
+        self.access = access
+        self._user_agent = user_agent
+        self._connections = connections
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT_SECONDS)
+        self._tls = TlsContexts(access.trust)
+        self._secure = access.server.startswith("https:")
+        self._server_name = access.trust.server_name or None
+        self._requests: aiohttp.ClientSession | None = None
+        self._streams: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # Watches hold their connection for minutes: they must not use up the requests' share.
+        self._requests = self._session(self._connections)
+        self._streams = self._session(0)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for session in (self._requests, self._streams):
+            if session is not None:
+                await session.close()
+        self._requests = self._streams = None
+
+    def _session(self, connections: int) -> aiohttp.ClientSession:
+        headers = [("User-Agent", self._user_agent), ("Accept", "application/json")]
+        headers.append(("Accept-Encoding", "gzip" if self.access.compress else "identity"))
+        headers.extend(self.access.impersonation)
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, ttl_dns_cache=30),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=self._timeout,
+            read_bufsize=READ_BUFFER,
+            max_line_size=1 << 16,
+            max_field_size=1 << 16,
+        )
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> bytes:
+        session, tls, sent = await self._prepare(self._requests, headers)
+        try:
+            async with session.request(
+                method,
+                self._url(path, params),
+                data=body,
+                headers=sent,
+                timeout=self._timeout if timeout is None else aiohttp.ClientTimeout(total=timeout),
+                allow_redirects=False,
+                proxy=self.access.proxy,
+                ssl=tls,
+                server_hostname=self._server_name,
+            ) as answer:
+                content = await answer.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._explain(error) from error
+        if answer.status >= 300:
+            raise self._refusal(answer.status, content, answer.headers.get("Retry-After"))
+        return content
+
+    async def stream(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        idle_timeout: float | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """The chunks of an answer that has no end in sight.
+
+        A silence longer than `idle_timeout` is taken for a dead connection.
+        """
+        session, tls, sent = await self._prepare(self._streams, headers)
+        try:
+            answer = await session.request(
+                "GET",
+                self._url(path, params),
+                headers=sent,
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=idle_timeout
+                ),
+                allow_redirects=False,
+                proxy=self.access.proxy,
+                ssl=tls,
+                server_hostname=self._server_name,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._explain(error) from error
+        try:
+            if answer.status >= 300:
+                content = await self._read(answer)
+                raise self._refusal(answer.status, content, answer.headers.get("Retry-After"))
+            while chunk := await self._read(answer):
+                yield chunk
+        finally:
+            # What was not read must not reach the next request on this connection.
+            answer.close()
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+        try:
+            return await answer.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._explain(error) from error
+
+    @contextlib.asynccontextmanager
+    async def websocket(
+        self, path: str, *, params: list[tuple[str, str]], protocols: tuple[str, ...]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        session, tls, sent = await self._prepare(self._streams, None)
+        url = self._url(path).with_query(params)
+        try:
+            socket = await session.ws_connect(
+                url,
+                protocols=protocols,
+                headers=sent,
+                proxy=self.access.proxy,
+                ssl=tls,
+                server_hostname=self._server_name,
+                max_msg_size=0,
+                heartbeat=30.0,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise await self._refused_upgrade(url, error.status) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._explain(error) from error
+        async with socket:
+            yield socket
+
+    async def _refused_upgrade(self, url: URL, status: int) -> KubeError:
+        """A refused upgrade comes without its reason; a plain GET is refused for the same one."""
+        try:
+            await self.request("GET", url.raw_path_qs)
+        except ApiError as error:
+            if error.status == status:
+                return error
+        return error_from_response(status, b"")
+
+    async def _prepare(
+        self, session: aiohttp.ClientSession | None, headers: Mapping[str, str] | None
+    ) -> tuple[aiohttp.ClientSession, ssl.SSLContext | bool, dict[str, str]]:
+        if session is None:
+            raise RuntimeError("use the client inside `async with`")
+        identity = await self.access.credentials.identity()
+        sent = dict(headers) if headers else {}
+        if identity.authorization:
+            sent["Authorization"] = identity.authorization
+        return session, self._tls.context(identity.certificate) if self._secure else True, sent
+
+    def _url(self, path: str, params: Mapping[str, str] | None = None) -> URL:
+        url = URL(self.access.server + path, encoded=True)
+        return url.with_query(params) if params else url
+
+    def _refusal(self, code: int, text: bytes, retry_after: str | None) -> ApiError:
+        error = error_from_response(code, text, retry_after)
+        if isinstance(error, Unauthorized):
+            self.access.credentials.rejected()
+            return Unauthorized(error.status, error.reason, self._unknown_user(), error.details)
+        return error
+
+    def _unknown_user(self) -> str:
+        certificate = self.access.certificate
+        if certificate is not None and (end := certificate.expired_at(time.time())):
+            return (
+                f"the client certificate of {self.access.origin} expired on {end:%Y-%m-%d %H:%M} "
+                "UTC: get a new kubeconfig from whoever runs the cluster"
+            )
+        origin = f" of {self.access.origin}" if self.access.origin else ""
+        return f"{self.access.server} does not accept the credentials{origin}: log in again"
+
+    def _explain(self, error: Exception) -> Unreachable:  # noqa: PLR0911 - one per cause
+        """Why there was no answer, in words; the type of failure is aiohttp's."""
+        server = self.access.server
+        origin = f" ({self.access.origin})" if self.access.origin else ""
+        match error:
+            case aiohttp.ClientConnectorCertificateError():
+                return Untrusted(
+                    f"the certificate that {server} shows is not trusted: "
+                    f"{_certificate_problem(error.certificate_error)}; check certificate-authority "
+                    f"and the server's address{origin}"
+                )
+            case aiohttp.ClientConnectorSSLError():
+                return Unreachable(
+                    f"{server} does not answer in TLS as expected: {_reason(error)}{origin}"
+                )
+            case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
+                proxy = URL(self.access.proxy or "").with_user(None)
+                return Unreachable(
+                    f"the proxy {proxy} does not let through to {server}: {_reason(error)}; "
+                    "check proxy-url or HTTPS_PROXY"
+                )
+            case aiohttp.ClientConnectorDNSError():
+                return Unreachable(
+                    f"the name of {server} is not known to the name servers: check the address "
+                    f"and the network{origin}"
+                )
+            case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+                return Unreachable(
+                    f"cannot reach the API server at {server}: {_reason(error)}; is it running, "
+                    f"and is this the right address?{origin}"
+                )
+            case TimeoutError():
+                return Unreachable(f"{server} did not answer in time{origin}")
+            case _:
+                return Unreachable(f"the connection to {server} was lost: {_reason(error)}")
+
+
+def _certificate_problem(error: Exception) -> str:
+    return getattr(error, "verify_message", "") or _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error, "os_error", None) or error
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection was refused"
+    if isinstance(cause, TimeoutError | aiohttp.ConnectionTimeoutError):
+        return "nobody answers"
+    if isinstance(cause, ssl.SSLError):
+        return str(cause.reason or cause).replace("_", " ").lower()
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
