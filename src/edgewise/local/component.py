@@ -1,0 +1,35 @@
+"""One program of a cluster, described: what is started, and in which namespaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+CONTROL_PLANE = "control-plane"
+
+
+class Component(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    argv: tuple[str, ...]
+    # The holder whose namespaces it lives in; "" is the host itself.
+    inside: str = ""
+
+    @property
+    def log_name(self) -> str:
+        return self.name.replace("/", ".") + ".log"
+
+
+def log_file(logs: Path, component: str) -> Path:
+    return logs / (component.replace("/", ".") + ".log")
+
+
+def flags(program: str, options: dict[str, str | int | float | bool]) -> tuple[str, ...]:
+    """`--name=value` for each option; a bool is written the way Go programs read it."""
+    return (
+        program,
+        *(
+            f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
+            for name, value in options.items()
+        ),
+    )

@@ -1,0 +1,132 @@
+"""Brings a started cluster to the point where it can be used, and waits for that."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from edgewise.kube.client import Client
+from edgewise.kube.core import Node
+from edgewise.kube.errors import AlreadyExists, ApiError, KubeError
+from edgewise.local import progress
+from edgewise.local.bootstrap import first_objects, simulated_node
+from edgewise.local.errors import StartFailed
+from edgewise.local.layout import ClusterRecord, Home
+
+# A component that ended this often while the cluster was starting will not come up.
+TOO_OFTEN = 4
+_AT_ONCE = 16
+
+Tell = Callable[[str, str], None]
+
+
+class Starting:
+    """One attempt to get a cluster ready, with one deadline for all of it."""
+
+    def __init__(self, home: Home, record: ClusterRecord, tell: Tell, timeout: float) -> None:
+        self.home = home
+        self.record = record
+        self.tell = tell
+        self.deadline = time.monotonic() + timeout
+        self.events = progress.Reader(home.progress, from_end=True)
+        self.deaths: Counter[str] = Counter()
+
+    def watch_components(self, waiting_for: str) -> None:
+        """Tell what the manager does; give up when it cannot work."""
+        if self.home.going_down.exists() or not self.home.exists():
+            raise StartFailed(f"cluster {self.home.name!r} was taken down while it was starting")
+        for event in self.events.new():
+            self.tell(event.what, event.state)
+            if event.state != progress.ENDED:
+                continue
+            self.deaths[event.what] += 1
+            if self.deaths[event.what] >= TOO_OFTEN:
+                raise StartFailed(
+                    f"{event.what} of cluster {self.home.name!r} keeps ending: "
+                    f"{event.detail or 'its log says nothing'}"
+                )
+        if time.monotonic() > self.deadline:
+            raise StartFailed(
+                f"cluster {self.home.name!r} is not ready in time, it waits for {waiting_for}; "
+                f"see `edgewise local logs --name {self.home.name} kube-apiserver`"
+            )
+
+    async def pause(self, waiting_for: str, seconds: float = 0.05) -> None:
+        self.watch_components(waiting_for)
+        await asyncio.sleep(seconds)
+
+    async def until_api_answers(self, client: Client) -> None:
+        while True:
+            try:
+                await client.request("GET", "/readyz")
+                self.tell("API server", "ready")
+                return
+            except KubeError:
+                await self.pause("the API server")
+
+    async def apply_first_objects(self, client: Client) -> None:
+        for obj in first_objects(self.record):
+            await self.persistently(partial(client.apply, obj))
+
+    async def create_simulated_nodes(self, client: Client) -> None:
+        spec = self.record.spec
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def create(number: int) -> None:
+            body = msgspec.json.encode(simulated_node(spec, number))
+            async with limit:
+                try:
+                    await self.persistently(
+                        lambda: client.request(
+                            "POST", "/api/v1/nodes", body=body, content_type="application/json"
+                        )
+                    )
+                except AlreadyExists:
+                    return
+
+        await asyncio.gather(*(create(n) for n in range(1, spec.simulated_nodes + 1)))
+        if spec.simulated_nodes:
+            self.tell("simulated nodes", "created")
+
+    async def persistently(self, call: Callable[[], Any]) -> None:
+        """Repeat what fails because the API server is only just there."""
+        while True:
+            try:
+                await call()
+                return
+            except AlreadyExists:
+                raise
+            except ApiError as error:
+                if error.status < 500 and error.status not in (403, 404, 429):
+                    raise
+            except KubeError:
+                pass
+            await self.pause("the API server to accept the first objects", 0.2)
+
+    async def until_nodes_are_ready(self, client: Client) -> None:
+        wanted = {*self.record.spec.node_names, *self.record.spec.simulated_names}
+        while wanted:
+            try:
+                nodes = (await client.list(Node)).items
+            except KubeError:
+                nodes = []
+            ready = {node.metadata.name for node in nodes if usable(node)}
+            missing = wanted - ready
+            self.tell("nodes", f"{len(wanted) - len(missing)} of {len(wanted)} ready")
+            if not missing:
+                return
+            example = min(missing)
+            await self.pause(f"node {example}", 0.1 if len(wanted) < 50 else 0.5)
+
+
+def usable(node: Node) -> bool:
+    """Ready, and no longer marked as not being so: pods may be scheduled to it."""
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    marked = any(taint.key.startswith("node.kubernetes.io/") for taint in node.spec.taints)
+    return ready and not marked

@@ -1,0 +1,68 @@
+"""What somebody asks for: one cluster, described. Checked here, once, before anything is made."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from edgewise.local.errors import BadSpec
+
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
+LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+MAX_NODES = 50
+MAX_SIMULATED = 5000
+
+
+class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One local cluster.
+
+    `nodes` are real machines made of namespaces, and need root. `simulated_nodes`
+    are kept alive by kwok: their pods become Running without a process behind them.
+    """
+
+    name: str = "edgewise"
+    nodes: int = 0
+    simulated_nodes: int = 0
+    region: str = "local"
+    # Milliseconds each frame to and from a real node is held, by node name.
+    node_latency: dict[str, float] = {}
+    # False leaves out the scheduler and controllers: an API server alone starts fastest.
+    controllers: bool = True
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise BadSpec(
+                f"a cluster cannot be called {self.name!r}: use 1 to 30 lower-case letters, "
+                "digits and dashes, beginning with a letter"
+            )
+        if not 0 <= self.nodes <= MAX_NODES:
+            raise BadSpec(f"{self.nodes} real nodes: ask for 0 to {MAX_NODES}")
+        if not 0 <= self.simulated_nodes <= MAX_SIMULATED:
+            raise BadSpec(f"{self.simulated_nodes} simulated nodes: ask for 0 to {MAX_SIMULATED}")
+        if not LABEL_VALUE.fullmatch(self.region):
+            raise BadSpec(
+                f"a region cannot be called {self.region!r}: it becomes a node label, so use "
+                "letters, digits, dashes and dots"
+            )
+        if (self.nodes or self.simulated_nodes) and not self.controllers:
+            raise BadSpec("a cluster with nodes needs its controllers")
+        unknown = set(self.node_latency) - set(self.node_names)
+        if unknown:
+            raise BadSpec(
+                f"no node is called {min(unknown)!r}: the nodes are {', '.join(self.node_names)}"
+            )
+
+    @property
+    def real(self) -> bool:
+        """Whether it has machines of its own, and so a network of its own."""
+        return self.nodes > 0
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"{self.name}-{number}" for number in range(1, self.nodes + 1)]
+
+    @property
+    def simulated_names(self) -> list[str]:
+        return [f"{self.name}-sim-{number}" for number in range(1, self.simulated_nodes + 1)]

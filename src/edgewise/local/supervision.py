@@ -1,0 +1,148 @@
+"""Keeps programs running: starts them, finds those that run already, starts them again.
+
+A component that ends is started again at once the first time, then after a pause
+that doubles while it keeps ending early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from edgewise.local import processes, progress
+from edgewise.local.component import Component, log_file
+from edgewise.local.layout import Home
+from edgewise.local.processes import Process
+
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 10.0
+# Whoever lived this long has earned a fresh start.
+SETTLED = 15.0
+# Programs on the way to becoming the component, never the component itself.
+LAUNCHERS = {"sh", "nsenter", "unshare"}
+_LOG_LIMIT = 32 << 20
+
+
+def pause_after(deaths: int) -> float:
+    """Seconds to wait after so many early deaths in a row."""
+    return 0.0 if deaths <= 1 else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (deaths - 2))
+
+
+class Supervisor:
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    async def keep(self, component: Component, launcher: Callable[[], list[str]] = list) -> None:
+        """Never returns. `launcher` is what stands before the command, asked for at each start."""
+        deaths = 0
+        while True:
+            since = time.monotonic()
+            process = self.running(component)
+            child: subprocess.Popen[bytes] | None = None
+            if process is not None:
+                self.note(component, progress.ADOPTED)
+            else:
+                await self.clear_launchers(component)
+                child = self.start(component, launcher())
+                process = await self.found(component, child)
+            if process is not None:
+                await gone(process)
+            if child is not None:
+                await reaped(child)
+            deaths = 1 if time.monotonic() - since > SETTLED else deaths + 1
+            self.note(component, progress.ENDED, last_words(self.home.logs, component.name))
+            await asyncio.sleep(pause_after(deaths))
+
+    def running(self, component: Component) -> Process | None:
+        for process in processes.of_cluster(self.home.path):
+            if process.component == component.name and process.argv[0] == component.argv[0]:
+                return process
+        return None
+
+    async def clear_launchers(self, component: Component) -> None:
+        """End what a killed manager was about to start, so that it is not started twice."""
+
+        def launching() -> list[Process]:
+            return [
+                process
+                for process in processes.of_cluster(self.home.path)
+                if process.component == component.name
+                and os.path.basename(process.argv[0]) in LAUNCHERS
+            ]
+
+        if launching():
+            await asyncio.to_thread(processes.kill_all, launching)
+
+    def start(self, component: Component, launcher: list[str]) -> subprocess.Popen[bytes]:
+        log = log_file(self.home.logs, component.name)
+        with contextlib.suppress(FileNotFoundError):
+            if log.stat().st_size > _LOG_LIMIT:
+                log.replace(log.with_suffix(".log.1"))
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                [*launcher, *component.argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                env=processes.environment(self.home.path, component.name),
+                start_new_session=True,
+            )
+        self.note(component, progress.STARTED)
+        return child
+
+    async def found(self, component: Component, child: subprocess.Popen[bytes]) -> Process | None:
+        """The process itself, once the launcher has become or started it."""
+        while child.poll() is None:
+            process = self.running(component)
+            if process is not None:
+                return process
+            await asyncio.sleep(0.01)
+        return None
+
+    def note(self, component: Component, state: str, detail: str = "") -> None:
+        progress.note(self.home.progress, component.name, state, detail)
+
+
+async def gone(process: Process) -> None:
+    """Until the process has ended, whoever its parent is."""
+    if not sys.platform.startswith("linux"):
+        while process.alive:  # noqa: ASYNC110 - nothing there tells when it ends
+            await asyncio.sleep(0.25)
+        return
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(handle, ended.set)
+    try:
+        if process.alive:
+            await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+async def reaped(child: subprocess.Popen[bytes]) -> None:
+    while child.poll() is None:  # noqa: ASYNC110 - it has ended already, or is about to
+        await asyncio.sleep(0.01)
+
+
+def last_words(logs: Path, component: str) -> str:
+    """The line of its log that most likely says why a component ended."""
+    try:
+        with log_file(logs, component).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 8192))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    lines = [line.strip() for line in lines if line.strip()]
+    telling = [line for line in lines if "rror" in line or "fatal" in line or "panic" in line]
+    return (telling or lines or [""])[-1][:400]
