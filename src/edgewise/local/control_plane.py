@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from edgewise.local.component import CONTROL_PLANE, Component, flags
 from edgewise.local.identities import CLUSTER_CA, ETCD_CA, FRONT_PROXY_CA, SERVICE_ACCOUNTS
-from edgewise.local.layout import ClusterRecord, Home, Ports
+from edgewise.local.layout import ClusterRecord, Home, Ports, certificate, key
 from edgewise.local.node_health import node_health
-from edgewise.local.pki import certificate, key
 
 DEFAULT_PORTS = Ports(api=6443, etcd=2379, etcd_peer=2380)
 SIMULATED = "edgewise.dev/simulated"

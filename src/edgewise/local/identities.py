@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from edgewise.local.layout import ClusterRecord
-from edgewise.local.pki import Leaf
 
 CLUSTER_CA = "ca"
 ETCD_CA = "etcd-ca"
@@ -22,6 +23,18 @@ USERS = {
     "kube-proxy": "system:kube-proxy",
 }
 _MASTERS = "system:masters"
+
+
+class Leaf(msgspec.Struct, frozen=True, kw_only=True):
+    """A certificate to be made: who it is for, and where it is good."""
+
+    file: str
+    authority: str
+    common_name: str
+    organization: str = ""
+    server: bool = False
+    client: bool = True
+    names: tuple[str, ...] = ()
 
 
 def leaves(record: ClusterRecord) -> list[Leaf]:

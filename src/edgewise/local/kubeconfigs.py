@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 
 from edgewise.local.identities import CLUSTER_CA
-from edgewise.local.layout import Home, write_atomically
-from edgewise.local.pki import certificate, key
+from edgewise.local.layout import Home, certificate, key, write_atomically
 
 
 def context_name(cluster: str) -> str:

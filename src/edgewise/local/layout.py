@@ -130,6 +130,14 @@ def homes(root: Path | None = None) -> list[Home]:
     return [Home(path) for path in sorted(folder.iterdir()) if path.is_dir()]
 
 
+def certificate(folder: Path, name: str) -> Path:
+    return folder / f"{name}.crt"
+
+
+def key(folder: Path, name: str) -> Path:
+    return folder / f"{name}.key"
+
+
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     """All of the file or none of it, also when this process is killed on the way."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")

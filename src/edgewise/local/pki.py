@@ -10,29 +10,17 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
-import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from edgewise.local.layout import write_atomically
+from edgewise.local.identities import Leaf
+from edgewise.local.layout import certificate, key, write_atomically
 
 _VALID = timedelta(days=3650)
 # Certificates stay good when the clock of the machine is set back a little.
 _BACKDATED = timedelta(hours=1)
-
-
-class Leaf(msgspec.Struct, frozen=True, kw_only=True):
-    """A certificate to be made: who it is for, and where it is good."""
-
-    file: str
-    authority: str
-    common_name: str
-    organization: str = ""
-    server: bool = False
-    client: bool = True
-    names: tuple[str, ...] = ()
 
 
 def ensure_pki(
@@ -54,14 +42,6 @@ def ensure_pki(
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             )
             write_atomically(folder / f"{name}.pub", public)
-
-
-def certificate(folder: Path, name: str) -> Path:
-    return folder / f"{name}.crt"
-
-
-def key(folder: Path, name: str) -> Path:
-    return folder / f"{name}.key"
 
 
 def _pem(private: ec.EllipticCurvePrivateKey) -> bytes:
