@@ -1,0 +1,307 @@
+"""The objects of one kind as the API server last showed them, with indexes.
+
+Two hands write here. The *stream* (list and watch) brings everything, in order, a little
+late. *Own writes* are put in as soon as the API server has answered them, ahead of the
+stream, so that whoever wrote something reads it back at once. The rules below keep the
+stream from undoing such a write while it catches up.
+
+Objects are shared by all readers and never copied: treat them as frozen.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from edgewise.kube.objects import Key, Object
+from edgewise.runtime.selection import EVERYTHING, Selection
+
+T = TypeVar("T", bound=Object)
+
+# What an index function may answer: one value, several, or none.
+IndexValues = str | Iterable[Hashable] | None
+IndexFunction = Callable[[T], IndexValues]
+# Called with (before, after, whether it came with a whole list).
+Listener = Callable[[T | None, T | None, bool], None]
+
+MOST_INDEXES = 32
+FORGET_BURIED_AFTER = 600.0
+
+_log = logging.getLogger(__name__)
+
+
+class Buried(msgspec.Struct, frozen=True):
+    """Events of a buried object up to this revision are the past, and are ignored."""
+
+    revision: float
+    when: float
+
+
+class Cache(Generic[T]):
+    """Objects by key, kept by a reflector; read it, index it, subscribe to it."""
+
+    def __init__(
+        self,
+        kind: type[T],
+        *,
+        selection: Selection = EVERYTHING,
+        trim: Callable[[T], T] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.kind = kind
+        self.selection = selection
+        self.revision = 0  # everything up to here has been seen
+        self.synced = False
+        self._trim = trim
+        self._monotonic = monotonic
+        self._matches = selection.matcher()
+        self._objects: dict[Key, T] = {}
+        self._buried: dict[str, Buried] = {}
+        self._indexes: dict[IndexFunction[T], dict[Hashable, dict[Key, T]]] = {}
+        self._listeners: list[Listener[T]] = []
+
+    # Reading ------------------------------------------------------------------------
+
+    def get(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def find(self, name: str, namespace: str = "") -> T | None:
+        return self._objects.get(Key(namespace, name))
+
+    def all(self, namespace: str | None = None) -> list[T]:
+        """All objects, or those of one namespace."""
+        if namespace is None:
+            return list(self._objects.values())
+        return self.by(_namespace, namespace)
+
+    def by(self, index: IndexFunction[T], value: Hashable) -> list[T]:
+        """The objects for which `index` answers `value`.
+
+        The index is made at its first use and kept up to date from then on, so `index`
+        must be a function that is defined once (not a lambda at the place of use).
+        """
+        entries = self._indexes.get(index)
+        if entries is None:
+            entries = self._build(index)
+        return list(entries.get(value, {}).values())
+
+    def owned_by(self, owner: Object) -> list[T]:
+        """The objects whose controlling owner is `owner`."""
+        return self.by(controlling_owner, owner.metadata.uid)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._objects
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._objects.values()))
+
+    def subscribe(self, listener: Listener[T]) -> Callable[[], None]:
+        """Call `listener` at each change, and now for all that is here already."""
+        self._listeners.append(listener)
+        for obj in list(self._objects.values()):
+            self._tell(listener, None, obj, bulk=True)
+        return lambda: self._listeners.remove(listener)
+
+    # The stream ---------------------------------------------------------------------
+
+    def replace(self, items: Iterable[T], revision: str) -> None:
+        """Take over a complete list; what it lacks was deleted while nobody looked."""
+        at = number(revision)
+        # A list older than what we know comes from an API server that was set back
+        # (etcd restored): then nothing that we hold from "later" is true any more.
+        set_back = at < self.revision
+        if set_back:
+            self._buried.clear()
+        self.revision, self.synced = at, True
+
+        listed: dict[Key, T] = {}
+        for obj in items:
+            if not self._is_past(obj):
+                listed[obj.key] = obj
+        for key, old in list(self._objects.items()):
+            ahead = number(old.metadata.resource_version) > at and not set_back
+            if key not in listed and not ahead:
+                self._set(key, old, None, bulk=True)
+        for key, new in listed.items():
+            current = self._objects.get(key)
+            if current is None:
+                self._set(key, None, self._trimmed(new), bulk=True)
+            elif current.metadata.resource_version != new.metadata.resource_version:
+                if not set_back and number(current.metadata.resource_version) > at:
+                    continue
+                self._set(key, current, self._trimmed(new), bulk=True)
+
+    def apply(self, obj: T, *, deleted: bool = False) -> None:
+        """Take over one event of the watch."""
+        metadata = obj.metadata
+        at = number(metadata.resource_version)
+        if at < self.revision:
+            return  # events come in order: this one is a repetition
+        self.revision = at
+        if self._is_past(obj, deleted=deleted):
+            return
+        key = metadata.key
+        current = self._objects.get(key)
+        if current is None:
+            if not deleted:
+                self._set(key, None, self._trimmed(obj))
+        elif number(current.metadata.resource_version) > at:
+            return  # our own later write is here already
+        elif deleted:
+            self._set(key, current, None)
+        elif current.metadata.resource_version != metadata.resource_version:
+            self._set(key, current, self._trimmed(obj))
+
+    def progress(self, revision: str) -> None:
+        """A bookmark: the stream has shown everything up to `revision`."""
+        self.revision = max(self.revision, number(revision))
+
+    # Own writes ---------------------------------------------------------------------
+
+    def write_through(self, obj: T) -> None:
+        """Put in what the API server answered to a write or a read of our own."""
+        at = number(obj.metadata.resource_version)
+        if not self.synced or at <= self.revision or self._is_past(obj):
+            return  # the stream has shown this, and maybe more, already
+        key = obj.key
+        current = self._objects.get(key)
+        if current is not None and number(current.metadata.resource_version) >= at:
+            return
+        if self._matches(obj):
+            self._set(key, current, self._trimmed(obj))
+        else:
+            # With this write it left the selection; what the stream still shows is old.
+            self._bury(obj.metadata.uid, at)
+            if current is not None:
+                self._set(key, current, None)
+
+    def bury(self, key: Key, uid: str) -> None:
+        """Take out an object that we have deleted; what the stream still says is old."""
+        if not self.synced or not uid:
+            return
+        self._bury(uid, math.inf)
+        current = self._objects.get(key)
+        if current is not None and current.metadata.uid == uid:
+            self._set(key, current, None)
+
+    # Inside -------------------------------------------------------------------------
+
+    def _bury(self, uid: str, revision: float) -> None:
+        now = self._monotonic()
+        for known, buried in list(self._buried.items()):
+            if now - buried.when < FORGET_BURIED_AFTER:
+                break
+            del self._buried[known]
+        self._buried.pop(uid, None)
+        self._buried[uid] = Buried(revision, now)
+
+    def _is_past(self, obj: T, *, deleted: bool = False) -> bool:
+        buried = self._buried.get(obj.metadata.uid) if self._buried else None
+        if buried is None:
+            return False
+        past = number(obj.metadata.resource_version) <= buried.revision
+        if not past or (deleted and buried.revision == math.inf):
+            del self._buried[obj.metadata.uid]
+        return past
+
+    def _trimmed(self, obj: T) -> T:
+        return self._trim(obj) if self._trim else obj
+
+    def _set(self, key: Key, old: T | None, new: T | None, *, bulk: bool = False) -> None:
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        for index, entries in self._indexes.items():
+            _reindex(index, entries, key, old, new)
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            # Deleted and made again under the same name while nobody looked.
+            self._tell_all(old, None, bulk=bulk)
+            old = None
+        self._tell_all(old, new, bulk=bulk)
+
+    def _tell_all(self, old: T | None, new: T | None, *, bulk: bool) -> None:
+        for listener in self._listeners:
+            self._tell(listener, old, new, bulk=bulk)
+
+    def _tell(self, listener: Listener[T], old: T | None, new: T | None, *, bulk: bool) -> None:
+        try:
+            listener(old, new, bulk)
+        except Exception:
+            # One broken listener must not stop the stream for all the others.
+            _log.exception("a listener of the %s cache failed", self.kind.KIND.kind)
+
+    def _build(self, index: IndexFunction[T]) -> dict[Hashable, dict[Key, T]]:
+        if len(self._indexes) >= MOST_INDEXES:
+            raise RuntimeError(
+                f"the {self.kind.KIND.kind} cache has {MOST_INDEXES} indexes already; "
+                "define each index function once, at the top of a module"
+            )
+        entries: dict[Hashable, dict[Key, T]] = {}
+        for key, obj in self._objects.items():
+            _reindex(index, entries, key, None, obj)
+        self._indexes[index] = entries
+        return entries
+
+
+def _reindex(
+    index: IndexFunction[T],
+    entries: dict[Hashable, dict[Key, T]],
+    key: Key,
+    old: T | None,
+    new: T | None,
+) -> None:
+    before = _values(index, old)
+    after = _values(index, new)
+    for value in before:
+        if value not in after and (bucket := entries.get(value)) is not None:
+            bucket.pop(key, None)
+            if not bucket:
+                del entries[value]
+    if new is not None:
+        for value in after:
+            entries.setdefault(value, {})[key] = new
+
+
+def _values(index: IndexFunction[T], obj: T | None) -> tuple[Hashable, ...]:
+    if obj is None:
+        return ()
+    try:
+        found = index(obj)
+    except Exception:
+        # Like a listener, a broken index must not stop the stream for the others.
+        _log.exception("the index %s failed on %s", getattr(index, "__name__", index), obj.key)
+        return ()
+    if found is None:
+        return ()
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def controlling_owner(obj: Object) -> str | None:
+    """The uid of the owner that controls an object."""
+    for owner in obj.metadata.owner_references:
+        if owner.controller:
+            return owner.uid
+    return None
+
+
+def _namespace(obj: Any) -> str:
+    namespace: str = obj.metadata.namespace
+    return namespace
+
+
+def number(revision: str) -> int:
+    """A resource version as a number, and 0 where an API server uses something else.
+
+    etcd's are numbers that grow. With others nothing is ever taken to be late or early,
+    and own writes are seen only when the stream brings them.
+    """
+    return int(revision) if revision.isdecimal() else 0

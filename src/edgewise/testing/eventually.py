@@ -1,0 +1,37 @@
+"""Waiting for something to become true, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+
+
+async def eventually(
+    condition: Callable[[], object | Awaitable[object]],
+    *,
+    within: float = 10.0,
+    every: float = 0.01,
+) -> None:
+    """Return when `condition` holds. An assertion that fails counts as "not yet".
+
+    At the deadline the condition's own failure is raised, which tells what is missing.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
+    while True:
+        last = loop.time() >= deadline
+        try:
+            result = condition()
+            if inspect.isawaitable(result):
+                result = await result
+            # A condition made of assertions answers None when they all hold.
+            if result or result is None:
+                return
+        except AssertionError:
+            if last:
+                raise
+        if last:
+            name = getattr(condition, "__name__", "the condition")
+            raise AssertionError(f"{name} did not hold within {within} s")
+        await asyncio.sleep(every)
