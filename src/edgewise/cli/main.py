@@ -28,6 +28,8 @@ COMMANDS = {
     "session": Entry("edgewise.cli.session", "Work with sessions and their clients."),
     "operator": Entry("edgewise.cli.operator", "Run the controllers.", single=True),
     "gateway": Entry("edgewise.cli.gateway", "Run the gateway agent.", single=True),
+    "server": Entry("edgewise.cli.server", "Run the HTTP API over many clusters."),
+    "ping": Entry("edgewise.cli.ping", "Run the echo server for latency probes.", single=True),
     "crds": Entry("edgewise.cli.crds", "Write or check the custom resource definitions."),
     "bench": Entry("edgewise.cli.bench", "Measure, and print JSON as the last line."),
 }
