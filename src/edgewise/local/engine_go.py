@@ -4,13 +4,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgewise.local.engine_cache import alone
 from edgewise.local.engine_pins import EngineError, Pins, numbers
 from edgewise.local.engine_progress import Progress
+from edgewise.local.package_installer import installers
 
 
 @dataclass(frozen=True)
@@ -90,23 +90,6 @@ def install(lock: Path, target: Path, why: str) -> None:
         said = (done.stderr.strip().splitlines() or ["it did not say why"])[-1]
     reason = f"could not be fetched ({said})" if said else "cannot be fetched without uv or pip"
     raise EngineError(f"{why}; a private one {reason}: install Go yourself and try again")
-
-
-def installers() -> list[list[str]]:
-    """Commands that install packages, those that exist here."""
-    found = []
-    for uv in (shutil.which("uv"), str(Path(sys.prefix) / "bin" / "uv")):
-        if uv and Path(uv).is_file():
-            found.append([uv, "pip"])
-    for python in (sys.executable, shutil.which("python3")):
-        if python and has_pip(python):
-            found.append([python, "-m", "pip"])
-    return found
-
-
-def has_pip(python: str) -> bool:
-    done = subprocess.run([python, "-c", "import pip"], capture_output=True, check=False)
-    return done.returncode == 0
 
 
 def mark_executable(tree: Path) -> None:

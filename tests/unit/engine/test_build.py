@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local import engine_build, engine_go
+from edgewise.local import engine_build, engine_go, package_installer
 from edgewise.local.engine import find_engine
 from edgewise.local.engine_go import Go
 from edgewise.local.engine_pins import KUBERNETES, EngineError, module_of, read_pins
@@ -181,6 +181,7 @@ def test_the_command_is_reproducible(tmp_path: Path) -> None:
 # --- which Go ----------------------------------------------------------------
 
 INSTALLER = """
+[ "$1" = --version ] && exit
 while [ $# -gt 0 ]; do [ "$1" = --target ] && target=$2; shift; done
 mkdir -p "$target/go/bin" "$target/go/pkg/tool"
 printf '#!/bin/sh\\necho go version go1.26.6 linux/amd64\\n' > "$target/go/bin/go"
@@ -208,8 +209,8 @@ def test_an_old_go_is_replaced_by_a_private_one_with_its_own_scratch(bare: Path)
 
 def test_no_go_and_no_way_to_get_one(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(bare / "bin"))
-    script(bare / "bin" / "uv", "echo error: no network >&2; exit 1")
-    monkeypatch.setattr(engine_go, "has_pip", lambda python: False)
+    script(bare / "bin" / "uv", "[ $1 = --version ] && exit; echo error: no network >&2; exit 1")
+    monkeypatch.setattr(package_installer, "find_pip", lambda: None)
     with pytest.raises(EngineError, match=r"Go is not installed.*no network.*install Go yourself"):
         engine_go.find_go(PINS, bare / "cache", lambda *_: None)
 
