@@ -21,12 +21,16 @@ from pathlib import Path
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.local import manager, processes, registry
+from edgewise.local.base_images import base_image_tars
+from edgewise.local.container_programs import container_programs
 from edgewise.local.control_plane import KWOK_CONFIG, corefile
 from edgewise.local.engine import find_engine
 from edgewise.local.errors import LocalError, NoSuchCluster
+from edgewise.local.golden import copy_store, golden_store
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, USERS, leaves
 from edgewise.local.kubeconfigs import context_name, write_kubeconfig
 from edgewise.local.layout import ClusterRecord, Home, homes, write_atomically
+from edgewise.local.node_files import node_files
 from edgewise.local.pki import ensure_pki
 from edgewise.local.readiness import Starting, Tell
 from edgewise.local.spec import ClusterSpec
@@ -100,7 +104,10 @@ async def bring_up(
     engine = await asyncio.to_thread(find_engine, programs=needed)
     home = Home.of(spec.name)
     with starting(home):
-        record = registry.claim(home, spec, {name: str(engine.path(name)) for name in needed})
+        programs = {name: str(engine.path(name)) for name in needed}
+        if spec.real:
+            programs |= container_programs()
+        record = registry.claim(home, spec, programs)
         if record.spec != spec:
             raise LocalError(
                 f"cluster {spec.name!r} exists with other options; take it down first with "
@@ -144,6 +151,23 @@ def write_files(home: Home, record: ClusterRecord) -> None:
             write_kubeconfig(home, server, component, path)
     write_atomically(home.config / "kwok.yaml", KWOK_CONFIG.encode())
     write_atomically(home.config / "Corefile", corefile(home).encode())
+    for number, node in enumerate(record.spec.node_names, start=1):
+        write_kubeconfig(home, server, node, home.component_kubeconfig(node))
+        for name, text in node_files(home, record, number).items():
+            path = home.nodes / node / name
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            write_atomically(path, text.encode(), mode=0o644)
+    fill_image_stores(home, record)
+
+
+def fill_image_stores(home: Home, record: ClusterRecord) -> None:
+    """Give each new node its images."""
+    targets = [home.nodes / node / "lib" / "containerd" for node in record.spec.node_names]
+    empty = [target for target in targets if not target.exists()]
+    if empty:
+        store = golden_store(base_image_tars(record), record.programs["containerd"])
+        for target in empty:
+            copy_store(store, target)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 CONTROL_PLANE = "control-plane"
+Flags = dict[str, str | int | float | bool]
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,6 +15,8 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     # The holder whose namespaces it lives in; "" is the host itself.
     inside: str = ""
+    # A file of that machine, such as a socket, without which there is no use in starting.
+    after: str = ""
 
     @property
     def log_name(self) -> str:
@@ -24,7 +27,7 @@ def log_file(logs: Path, component: str) -> Path:
     return logs / (component.replace("/", ".") + ".log")
 
 
-def flags(program: str, options: dict[str, str | int | float | bool]) -> tuple[str, ...]:
+def flags(program: str, options: Flags) -> tuple[str, ...]:
     """`--name=value` for each option; a bool is written the way Go programs read it."""
     return (
         program,

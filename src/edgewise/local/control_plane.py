@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgewise.local.component import CONTROL_PLANE, Component, flags
+from edgewise.local.component import CONTROL_PLANE, Component, Flags, flags
 from edgewise.local.identities import CLUSTER_CA, ETCD_CA, FRONT_PROXY_CA, SERVICE_ACCOUNTS
 from edgewise.local.layout import ClusterRecord, Home, Ports, certificate, key
 from edgewise.local.node_health import node_health
@@ -31,11 +31,11 @@ def control_plane(home: Home, record: ClusterRecord) -> list[Component]:
     return components
 
 
-def etcd(home: Home, record: ClusterRecord) -> dict[str, str | int | float | bool]:
+def etcd(home: Home, record: ClusterRecord) -> Flags:
     ports = record.ports or DEFAULT_PORTS
     client = f"https://127.0.0.1:{ports.etcd}"
     peer = f"https://127.0.0.1:{ports.etcd_peer}"
-    options: dict[str, str | int | float | bool] = {
+    options: Flags = {
         "name": "local",
         "data-dir": str(home.etcd),
         "listen-client-urls": client,
@@ -60,10 +60,10 @@ def etcd(home: Home, record: ClusterRecord) -> dict[str, str | int | float | boo
     return options
 
 
-def api_server(home: Home, record: ClusterRecord) -> dict[str, str | int | float | bool]:
+def api_server(home: Home, record: ClusterRecord) -> Flags:
     ports = record.ports or DEFAULT_PORTS
     pki = home.pki
-    options: dict[str, str | int | float | bool] = {
+    options: Flags = {
         "secure-port": ports.api,
         "tls-cert-file": str(certificate(pki, "kube-apiserver")),
         "tls-private-key-file": str(key(pki, "kube-apiserver")),
@@ -108,7 +108,7 @@ def api_server(home: Home, record: ClusterRecord) -> dict[str, str | int | float
     }
 
 
-def controller_manager(home: Home, record: ClusterRecord) -> dict[str, str | int | float | bool]:
+def controller_manager(home: Home, record: ClusterRecord) -> Flags:
     kubeconfig = str(home.component_kubeconfig("kube-controller-manager"))
     return {
         "kubeconfig": kubeconfig,
@@ -124,11 +124,11 @@ def controller_manager(home: Home, record: ClusterRecord) -> dict[str, str | int
         "kube-api-qps": 300,
         "kube-api-burst": 600,
         "profiling": False,
-        **_serving(record, kubeconfig),
+        **_serving(home, record, kubeconfig),
     }
 
 
-def scheduler(home: Home, record: ClusterRecord) -> dict[str, str | int | float | bool]:
+def scheduler(home: Home, record: ClusterRecord) -> Flags:
     kubeconfig = str(home.component_kubeconfig("kube-scheduler"))
     return {
         "kubeconfig": kubeconfig,
@@ -136,11 +136,11 @@ def scheduler(home: Home, record: ClusterRecord) -> dict[str, str | int | float 
         "kube-api-qps": 300,
         "kube-api-burst": 600,
         "profiling": False,
-        **_serving(record, kubeconfig),
+        **_serving(home, record, kubeconfig),
     }
 
 
-def _serving(record: ClusterRecord, kubeconfig: str) -> dict[str, str | int | float | bool]:
+def _serving(home: Home, record: ClusterRecord, kubeconfig: str) -> Flags:
     """Metrics on the usual ports where the cluster has a network of its own."""
     if not record.spec.real:
         return {"secure-port": 0}
@@ -148,10 +148,13 @@ def _serving(record: ClusterRecord, kubeconfig: str) -> dict[str, str | int | fl
         "bind-address": str(record.addresses.control_plane),
         "authentication-kubeconfig": kubeconfig,
         "authorization-kubeconfig": kubeconfig,
+        # Looking up the CA in the API server fails, and ends the program, while that starts.
+        "authentication-skip-lookup": True,
+        "client-ca-file": str(certificate(home.pki, CLUSTER_CA)),
     }
 
 
-def kwok(home: Home, record: ClusterRecord) -> dict[str, str | int | float | bool]:
+def kwok(home: Home, record: ClusterRecord) -> Flags:
     return {
         "kubeconfig": str(home.component_kubeconfig("kwok")),
         "config": str(home.config / "kwok.yaml"),

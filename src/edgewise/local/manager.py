@@ -13,12 +13,18 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import edgewise
 from edgewise.local import processes, progress
+from edgewise.local.component import Component
 from edgewise.local.control_plane import control_plane
-from edgewise.local.layout import Home
+from edgewise.local.layout import ClusterRecord, Home
+from edgewise.local.machines import Machines
+from edgewise.local.node_components import holders, node_components
 from edgewise.local.supervision import Supervisor, pause_after
 
 NAME = "manager"
@@ -55,17 +61,33 @@ async def until_going_down(home: Home) -> None:
         await asyncio.sleep(0.2)
 
 
-async def manage(home: Home) -> None:
-    record = home.read()
+def components(home: Home, record: ClusterRecord) -> list[Component]:
+    """Every program of the cluster, in the order in which they are started."""
+    found = control_plane(home, record)
+    for number in range(1, record.spec.nodes + 1):
+        found += node_components(home, record, number)
+    return found
+
+
+def duties(home: Home, record: ClusterRecord) -> list[Coroutine[Any, Any, None]]:
+    """Everything that is to be kept running."""
     supervisor = Supervisor(home)
-    duties = [asyncio.create_task(keep_standby(home))]
-    duties += [
-        asyncio.create_task(supervisor.keep(component)) for component in control_plane(home, record)
+    programs = components(home, record)
+    if not record.spec.real:
+        return [keep_standby(home), *(supervisor.keep(program) for program in programs)]
+    machines = Machines(home, record)
+    return [
+        keep_standby(home),
+        *(machines.keep(supervisor, holder) for holder in holders(record)),
+        *(supervisor.keep(program, partial(machines.inside, program)) for program in programs),
     ]
+
+
+async def manage(home: Home) -> None:
+    tasks = [asyncio.create_task(duty) for duty in duties(home, home.read())]
     leaving = asyncio.create_task(until_going_down(home))
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, leaving.cancel)
-    done, _ = await asyncio.wait([leaving, *duties], return_when=asyncio.FIRST_COMPLETED)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.cancel)
+    done, _ = await asyncio.wait([leaving, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in done - {leaving}:
         task.result()  # a duty only ends by failing; the standby then takes over
 

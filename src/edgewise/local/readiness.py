@@ -64,10 +64,12 @@ class Starting:
     async def until_api_answers(self, client: Client) -> None:
         while True:
             try:
-                await client.request("GET", "/readyz")
+                # Briefly: while the network is being made, a first packet may get lost.
+                async with asyncio.timeout(0.5):
+                    await client.request("GET", "/readyz")
                 self.tell("API server", "ready")
                 return
-            except KubeError:
+            except (KubeError, TimeoutError):
                 await self.pause("the API server")
 
     async def apply_first_objects(self, client: Client) -> None:

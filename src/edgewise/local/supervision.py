@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from edgewise.local import processes, progress
@@ -34,12 +34,25 @@ def pause_after(deaths: int) -> float:
     return 0.0 if deaths <= 1 else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (deaths - 2))
 
 
+# What stands before a command; waits until the command can be started.
+Launcher = Callable[[], Awaitable[list[str]]]
+
+
+async def directly() -> list[str]:
+    return []
+
+
 class Supervisor:
     def __init__(self, home: Home) -> None:
         self.home = home
 
-    async def keep(self, component: Component, launcher: Callable[[], list[str]] = list) -> None:
-        """Never returns. `launcher` is what stands before the command, asked for at each start."""
+    async def keep(
+        self,
+        component: Component,
+        launcher: Launcher = directly,
+        begun: Callable[[Process], Awaitable[None]] | None = None,
+    ) -> None:
+        """Never returns. `begun` is called with each process that is started or found."""
         deaths = 0
         while True:
             since = time.monotonic()
@@ -49,9 +62,11 @@ class Supervisor:
                 self.note(component, progress.ADOPTED)
             else:
                 await self.clear_launchers(component)
-                child = self.start(component, launcher())
+                child = self.start(component, await launcher())
                 process = await self.found(component, child)
             if process is not None:
+                if begun is not None:
+                    await begun(process)
                 await gone(process)
             if child is not None:
                 await reaped(child)

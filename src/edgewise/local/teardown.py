@@ -8,10 +8,11 @@ they held; the folder goes last, because it is what a second attempt starts from
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 
-from edgewise.local import processes, registry
-from edgewise.local.layout import Home
+from edgewise.local import cgroups, machines, processes, registry
+from edgewise.local.layout import LINK_PREFIX, Home
 
 
 def take_down(home: Home) -> None:
@@ -19,8 +20,22 @@ def take_down(home: Home) -> None:
         return
     home.going_down.touch()
     processes.kill_all(lambda: processes.of_cluster(home.path))
+    if os.geteuid() == 0:
+        remove_from_system(home)
     registry.release(home)
     remove_folder(home)
+
+
+def remove_from_system(home: Home) -> None:
+    """What the kernel keeps although no process of the cluster is left."""
+    cgroups.remove(home.cgroup)
+    if home.host_link in host_links():
+        machines.ip([f"link del {home.host_link}"])
+    machines.nft(f"table inet {home.filter_table}\ndelete table inet {home.filter_table}\n")
+
+
+def host_links() -> set[str]:
+    return {link for link in os.listdir("/sys/class/net") if link.startswith(LINK_PREFIX)}
 
 
 def remove_folder(home: Home) -> None:

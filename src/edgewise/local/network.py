@@ -1,0 +1,179 @@
+"""The network of a cluster as `ip` and `nft` input. Pure: text out.
+
+One segment joins control plane and nodes: a bridge in the control plane's
+namespace. The host has a link of its own to the control plane, which forwards
+what the host begins, and only that. There is no default route anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from edgewise.local.addresses import AddressPlan
+
+BRIDGE = "br0"
+UPLINK = "uplink"
+NODE_LINK = "eth0"
+PEER_PREFIX = "to-"
+
+
+def port(number: int) -> str:
+    """The bridge port of real node `number`."""
+    return f"node{number}"
+
+
+def node_cable(number: int, control_plane_pid: int, node_pid: int) -> str:
+    return (
+        f"link add name {port(number)} netns {control_plane_pid} "
+        f"type veth peer name {NODE_LINK} netns {node_pid}"
+    )
+
+
+def host_cable(host_link: str, control_plane_pid: int) -> str:
+    return f"link add name {host_link} type veth peer name {UPLINK} netns {control_plane_pid}"
+
+
+def bridge() -> list[str]:
+    return [f"link add name {BRIDGE} type bridge"]
+
+
+def control_plane_links(addresses: AddressPlan) -> list[str]:
+    """Addresses of the control plane; may be repeated."""
+    return [
+        "link set lo up",
+        f"address replace {addresses.control_plane}/{addresses.segment.prefixlen} dev {BRIDGE}",
+        f"link set {BRIDGE} up",
+        f"address replace {addresses.uplink_inside}/{addresses.uplink.prefixlen} dev {UPLINK}",
+        f"link set {UPLINK} up",
+    ]
+
+
+def control_plane_routes(addresses: AddressPlan, nodes: int) -> list[str]:
+    """The control plane's way to the pods; may be repeated."""
+    return [
+        *(
+            f"route replace {addresses.pods_of(number)} via {addresses.node(number)}"
+            for number in range(1, nodes + 1)
+        ),
+        # Somebody with a kube-proxy has to translate what the host sends to Services.
+        f"route replace {addresses.services} via {addresses.node(1)}",
+    ]
+
+
+def plug_in(number: int, *, connected: bool = True) -> list[str]:
+    """In the control plane's namespace. A cut cable is a port that is down."""
+    state = "up" if connected else "down"
+    return [f"link set {port(number)} master {BRIDGE}", f"link set {port(number)} {state}"]
+
+
+def node(addresses: AddressPlan, number: int, nodes: int) -> list[str]:
+    """Addresses and routes of a node; may be repeated."""
+    own = f"{addresses.node(number)}/{addresses.segment.prefixlen}"
+    return [
+        "link set lo up",
+        f"address replace {own} dev {NODE_LINK}",
+        f"link set {NODE_LINK} up",
+        f"route replace {addresses.uplink} via {addresses.control_plane}",
+        *(
+            f"route replace {addresses.pods_of(other)} via {addresses.node(other)}"
+            for other in range(1, nodes + 1)
+            if other != number
+        ),
+    ]
+
+
+def host(addresses: AddressPlan, host_link: str) -> list[str]:
+    """The host's way into the cluster; may be repeated."""
+    return [
+        f"address replace {addresses.host}/{addresses.uplink.prefixlen} dev {host_link}",
+        f"link set {host_link} up",
+        *(
+            f"route replace {network} via {addresses.uplink_inside} dev {host_link}"
+            for network in (addresses.segment, addresses.pods, addresses.services)
+        ),
+    ]
+
+
+def host_filter(table: str, addresses: AddressPlan, host_link: str) -> str:
+    """What the host lets in: answers, and the API server on its way to a webhook."""
+    inside = ", ".join(
+        str(network) for network in (addresses.segment, addresses.pods, addresses.services)
+    )
+    return f"""\
+table inet {table}
+delete table inet {table}
+table inet {table} {{
+    chain input {{
+        type filter hook input priority -10; policy accept;
+        iifname != "{host_link}" accept
+        ct state established,related accept
+        ip saddr {addresses.uplink_inside} ip daddr {addresses.host} meta l4proto tcp accept
+        ip saddr {addresses.uplink_inside} ip daddr {addresses.host} meta l4proto icmp accept
+        drop
+    }}
+    chain forward {{
+        type filter hook forward priority -10; policy accept;
+        iifname "{host_link}" drop
+        oifname "{host_link}" drop
+    }}
+    chain output {{
+        type filter hook output priority -10; policy accept;
+        ip daddr {{ {inside} }} oifname != "{host_link}" drop
+    }}
+}}
+"""
+
+
+def control_plane_filter() -> str:
+    """What the control plane forwards: from the host inwards, and between joined clusters."""
+    return f"""\
+table inet edgewise
+delete table inet edgewise
+table inet edgewise {{
+    chain forward {{
+        type filter hook forward priority 0; policy drop;
+        iifname "{UPLINK}" oifname "{BRIDGE}" accept
+        iifname "{BRIDGE}" oifname "{UPLINK}" ct state established,related accept
+        iifname "{BRIDGE}" oifname "{BRIDGE}" accept
+        iifname "{BRIDGE}" oifname "{PEER_PREFIX}*" accept
+        iifname "{PEER_PREFIX}*" oifname "{BRIDGE}" accept
+    }}
+}}
+"""
+
+
+def peer_link(other_index: int) -> str:
+    """The end of a cable to another cluster, named after that cluster's index."""
+    return f"{PEER_PREFIX}{other_index}"
+
+
+def peer_cable(mine: AddressPlan, other: AddressPlan, my_pid: int, other_pid: int) -> str:
+    return (
+        f"link add name {peer_link(other.index)} netns {my_pid} "
+        f"type veth peer name {peer_link(mine.index)} netns {other_pid}"
+    )
+
+
+def peer_routes(other: AddressPlan) -> list[str]:
+    """In a control plane: the other cluster's nodes and pods are one hop away."""
+    link = peer_link(other.index)
+    return [
+        f"link set {link} up",
+        *(
+            f"route replace {network} via {other.control_plane} dev {link} onlink"
+            for network in (other.segment, other.pods)
+        ),
+    ]
+
+
+def routes_to_peers(mine: AddressPlan, others: Iterable[AddressPlan]) -> list[str]:
+    """In a node: other clusters are behind the control plane."""
+    return [
+        f"route replace {network} via {mine.control_plane}"
+        for other in others
+        for network in (other.segment, other.pods)
+    ]
+
+
+def no_routes_to_peer(other: AddressPlan) -> list[str]:
+    return [f"route del {network}" for network in (other.segment, other.pods)]
