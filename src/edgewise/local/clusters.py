@@ -21,13 +21,13 @@ from pathlib import Path
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.local import manager, processes, registry
-from edgewise.local.base_images import base_image_tars
 from edgewise.local.container_programs import container_programs
 from edgewise.local.control_plane import KWOK_CONFIG, corefile
 from edgewise.local.engine import find_engine
 from edgewise.local.errors import LocalError, NoSuchCluster
 from edgewise.local.golden import copy_store, golden_store
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, USERS, leaves
+from edgewise.local.images import ImageError, pause_image, python_image
 from edgewise.local.kubeconfigs import context_name, write_kubeconfig
 from edgewise.local.layout import ClusterRecord, Home, homes, write_atomically
 from edgewise.local.node_files import node_files
@@ -101,7 +101,7 @@ async def bring_up(
 ) -> Cluster:
     """`up` for programs that have an event loop already."""
     needed = programs_for(spec)
-    engine = await asyncio.to_thread(find_engine, programs=needed)
+    engine = await asyncio.to_thread(find_engine, tell, programs=needed)
     home = Home.of(spec.name)
     with starting(home):
         programs = {name: str(engine.path(name)) for name in needed}
@@ -113,7 +113,7 @@ async def bring_up(
                 f"cluster {spec.name!r} exists with other options; take it down first with "
                 f"`edgewise local down --name {spec.name}`, or choose another name"
             )
-        await asyncio.to_thread(write_files, home, record)
+        await asyncio.to_thread(write_files, home, record, tell)
         attempt = Starting(home, record, tell, timeout or patience(spec))
         manager.start(home)
         async with Client(load_access(home.kubeconfig), timeout=10) as client:
@@ -138,7 +138,7 @@ def patience(spec: ClusterSpec) -> float:
     return 120.0 + 10.0 * spec.nodes + 0.3 * spec.simulated_nodes
 
 
-def write_files(home: Home, record: ClusterRecord) -> None:
+def write_files(home: Home, record: ClusterRecord, tell: Tell) -> None:
     """Everything the programs read when they start."""
     for folder in (home.logs, home.config):
         folder.mkdir(exist_ok=True, mode=0o700)
@@ -157,15 +157,21 @@ def write_files(home: Home, record: ClusterRecord) -> None:
             path = home.nodes / node / name
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
             write_atomically(path, text.encode(), mode=0o644)
-    fill_image_stores(home, record)
+    fill_image_stores(home, record, tell)
 
 
-def fill_image_stores(home: Home, record: ClusterRecord) -> None:
+def fill_image_stores(home: Home, record: ClusterRecord, tell: Tell) -> None:
     """Give each new node its images."""
     targets = [home.nodes / node / "lib" / "containerd" for node in record.spec.node_names]
     empty = [target for target in targets if not target.exists()]
     if empty:
-        store = golden_store(base_image_tars(record), record.programs["containerd"])
+        images = [pause_image(Path(record.programs["init"]), tell)]
+        try:
+            images.append(python_image(tell))
+        except ImageError as error:
+            # A cluster without it is still a cluster; other images can be loaded.
+            tell("python image", f"left out: {error}")
+        store = golden_store(images, record.programs["containerd"], tell)
         for target in empty:
             copy_store(store, target)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 CONTROL_PLANE = "control-plane"
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 Flags = dict[str, str | int | float | bool]
 
 

@@ -22,33 +22,34 @@ from edgewise.local import processes
 from edgewise.local.engine_cache import alone, cache_root
 from edgewise.local.engine_progress import Progress, silent
 from edgewise.local.errors import LocalError
+from edgewise.local.image_store import Image
 
 _IMPORT_SECONDS = 300
 _START_SECONDS = 30
 NAMESPACE = "k8s.io"
 
 
-def golden_store(tars: Iterable[Path], containerd: str, progress: Progress = silent) -> Path:
-    """The store that holds these image archives; made on first use, then kept in the cache."""
-    archives = sorted(tars)
-    folder = cache_root() / "images" / f"store-{_key(archives, containerd)}"
+def golden_store(images: Iterable[Image], containerd: str, progress: Progress = silent) -> Path:
+    """The store that holds these images; made on first use, then kept in the cache."""
+    wanted = sorted(images, key=lambda image: image.name)
+    folder = cache_root() / "node-images" / _key(wanted, containerd)
     if folder.is_dir():
         return folder
     with alone(folder.with_suffix(".lock"), "images", progress):
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".store-", dir=folder.parent) as scratch:
-                _import(Path(scratch), archives, containerd)
+                progress("node images", f"importing {len(wanted)}")
+                _import(Path(scratch), [image.archive for image in wanted], containerd)
                 (Path(scratch) / "root").replace(folder)
     return folder
 
 
-def _key(archives: list[Path], containerd: str) -> str:
-    digest = hashlib.sha256()
-    for path in (*archives, Path(containerd)):
-        state = path.stat()
-        digest.update(f"{path.name} {state.st_size} {state.st_mtime_ns}\n".encode())
-    return digest.hexdigest()[:16]
+def _key(images: list[Image], containerd: str) -> str:
+    state = Path(containerd).stat()
+    parts = [f"{containerd} {state.st_size} {state.st_mtime_ns}"]
+    parts += [f"{image.name} {image.digest}" for image in images]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def _import(scratch: Path, archives: list[Path], containerd: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from edgewise.local.bootstrap import node_labels
-from edgewise.local.component import CONTROL_PLANE, Component, flags
+from edgewise.local.component import CONTAINERD_SOCKET, CONTROL_PLANE, Component, flags
 from edgewise.local.layout import ClusterRecord, Home
-from edgewise.local.node_files import CONTAINERD_SOCKET
 
 
 def holders(record: ClusterRecord) -> list[Component]:

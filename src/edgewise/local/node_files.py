@@ -9,12 +9,11 @@ from typing import Any
 
 import yaml
 
+from edgewise.local.component import CONTAINERD_SOCKET
 from edgewise.local.identities import CLUSTER_CA
+from edgewise.local.images import PAUSE_IMAGE
 from edgewise.local.layout import ClusterRecord, Home, certificate, key
 from edgewise.local.node_health import node_health
-
-PAUSE_IMAGE = "edgewise.local/pause:1"
-CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 
 def node_files(home: Home, record: ClusterRecord, number: int) -> dict[str, str]:
