@@ -1,0 +1,57 @@
+"""Questions and orders to a running Envoy, over its admin socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+ANSWER_SECONDS = 5.0
+
+
+class Stat(msgspec.Struct):
+    value: int = 0
+
+
+class Stats(msgspec.Struct):
+    stats: list[Stat]
+
+
+class EnvoyAdmin:
+    """Envoy's admin interface. An Envoy that does not answer raises OSError."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    async def ready(self) -> bool:
+        try:
+            return (await self.ask("GET", "/ready"))[0] == 200
+        except OSError:
+            return False
+
+    async def drain(self) -> None:
+        """Tell load balancers that we are leaving, and clients to connect elsewhere."""
+        await self.ask("POST", "/healthcheck/fail")
+        await self.ask("POST", "/drain_listeners?graceful&skip_exit")
+
+    async def connections(self) -> int:
+        _, body = await self.ask("GET", "/stats?format=json&filter=^server.total_connections$")
+        found = msgspec.json.decode(body, type=Stats)
+        return found.stats[0].value if found.stats else 0
+
+    async def figures(self) -> bytes:
+        """Envoy's own metrics, as Prometheus reads them."""
+        return (await self.ask("GET", "/stats/prometheus?usedonly"))[1]
+
+    async def ask(self, method: str, path: str) -> tuple[int, bytes]:
+        timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        connector = aiohttp.UnixConnector(path=str(self._socket))
+        try:
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                session.request(method, f"http://envoy{path}") as answer,
+            ):
+                return answer.status, await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise OSError(f"Envoy does not answer at {self._socket}: {error}") from error
