@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 import tempfile
@@ -40,7 +41,7 @@ class Pem(msgspec.Struct, frozen=True):
             ) from error
 
     def stamp(self) -> tuple[int, int]:
-        """Changes when the file does; a file that is away for a moment is not a change."""
+        """Changes when the file does."""
         if not self.path:
             return (0, 0)
         try:
@@ -88,28 +89,28 @@ class TlsContexts:
 
     def context(self, client: ClientCertificate | None) -> ssl.SSLContext:
         now = self._clock()
-        if self._context is not None and client == self._client:
-            if now - self._checked < RECHECK_SECONDS:
-                return self._context
+        if self._context is None or client != self._client:
+            self._context = make_context(self._trust, client)
+            self._client, self._checked, self._stamps = client, now, self._look(client)
+        elif now - self._checked >= RECHECK_SECONDS:
             self._checked = now
-            stamps = self._look(client)
-            if stamps == self._stamps or (0, 0) in _new(stamps, self._stamps):
-                return self._context
-        self._context = make_context(self._trust, client)
-        self._client, self._checked, self._stamps = client, now, self._look(client)
+            self._renew(client)
         return self._context
+
+    def _renew(self, client: ClientCertificate | None) -> None:
+        stamps = self._look(client)
+        if stamps == self._stamps:
+            return
+        # Between the two halves of a rotation the old pair still serves.
+        with contextlib.suppress(ConfigError):
+            self._context = make_context(self._trust, client)
+            self._stamps = stamps
 
     def _look(self, client: ClientCertificate | None) -> tuple[tuple[int, int], ...]:
         pems = [self._trust.authority] if self._trust.authority else []
         if client is not None:
             pems += [client.certificate, client.key]
         return tuple(pem.stamp() for pem in pems)
-
-
-def _new(
-    stamps: tuple[tuple[int, int], ...], before: tuple[tuple[int, int], ...]
-) -> list[tuple[int, int]]:
-    return [stamp for stamp, old in zip(stamps, before, strict=True) if stamp != old]
 
 
 def make_context(trust: ServerTrust, client: ClientCertificate | None) -> ssl.SSLContext:

@@ -137,13 +137,14 @@ class Transport:
             raise self._explain(error) from error
         try:
             if answer.status >= 300:
-                content = await self._read(answer)
+                content = b""
+                while chunk := await self._read(answer):
+                    content += chunk
                 raise self._refusal(answer.status, content, answer.headers.get("Retry-After"))
             while chunk := await self._read(answer):
                 yield chunk
         finally:
-            # What was not read must not reach the next request on this connection.
-            answer.close()
+            _drop(answer)
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
         try:
@@ -251,6 +252,14 @@ class Transport:
                 return Unreachable(f"{server} did not answer in time{origin}")
             case _:
                 return Unreachable(f"the connection to {server} was lost: {_reason(error)}")
+
+
+def _drop(answer: aiohttp.ClientResponse) -> None:
+    """Cut the connection: a TLS farewell would wait for a peer that may be long gone."""
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    answer.close()
 
 
 def _certificate_problem(error: Exception) -> str:
