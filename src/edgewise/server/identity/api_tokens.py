@@ -1,0 +1,124 @@
+"""API tokens of applications: random, shown once, kept only as a digest.
+
+A token is `ewt_<id>_<secret>`. The id finds the Secret it is kept in, the secret is 32
+random bytes: with that much chance in it, one SHA-256 is as good as a slow password hash
+(there is no dictionary to try) and costs nothing per request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from datetime import UTC, datetime
+
+import msgspec
+
+from edgewise.kube.core import Secret
+from edgewise.kube.objects import ObjectMeta
+from edgewise.server.identity.principal import Principal, Role, Unauthenticated
+
+PREFIX = "ewt_"
+LABEL = "fleet.edgewise.dev/api-token"
+ROLES = (Role.ADMIN, Role.APP, Role.READER)  # clients have tokens of another kind
+
+_TOKEN = re.compile(r"ewt_(?P<id>[a-z2-7]{10})_(?P<secret>[A-Za-z0-9_-]{43})")
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+class TokenError(Exception):
+    """A token that cannot be made, or a Secret that does not hold one."""
+
+
+class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept about a token. Not the token."""
+
+    id: str
+    digest: str
+    role: Role
+    application: str
+    expires: float | None = None
+
+
+def make_token(
+    role: Role, application: str, *, expires: float | None = None
+) -> tuple[str, ApiToken]:
+    """A new token, to be shown once, and what to keep of it."""
+    if role not in ROLES:
+        raise TokenError(f"an API token can be for {', '.join(ROLES)}: not for {role}")
+    if not _NAME.fullmatch(application):
+        raise TokenError(
+            f"{application!r} cannot name an application: use up to 63 lower-case letters, "
+            "digits and dashes"
+        )
+    id = "".join(secrets.choice(_ALPHABET) for _ in range(10))
+    token = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
+    kept = ApiToken(
+        id=id, digest=_digest(token), role=role, application=application, expires=expires
+    )
+    return token, kept
+
+
+def secret_of(token: ApiToken, namespace: str) -> Secret:
+    data = {
+        "digest": token.digest.encode(),
+        "role": token.role.encode(),
+        "application": token.application.encode(),
+    }
+    if token.expires is not None:
+        end = datetime.fromtimestamp(token.expires, UTC).isoformat(timespec="seconds")
+        data["expires"] = end.encode()
+    secret = Secret.named(secret_name(token.id), namespace, type=LABEL, data=data)
+    secret.metadata = ObjectMeta(
+        name=secret.metadata.name, namespace=namespace, labels={LABEL: "true"}
+    )
+    return secret
+
+
+def secret_name(id: str) -> str:
+    return f"edgewise-token-{id}"
+
+
+def token_in(secret: Secret) -> ApiToken:
+    """What a Secret keeps; raises TokenError, so that a damaged one lets nobody in."""
+    try:
+        text = {name: value.decode() for name, value in secret.data.items()}
+        digest, application = text["digest"], text["application"]
+        role = Role(text["role"])
+        end = datetime.fromisoformat(text["expires"]) if "expires" in text else None
+    except (KeyError, ValueError) as error:
+        raise TokenError(f"the Secret {secret.key} does not hold an API token: {error}") from error
+    if role not in ROLES or len(digest) != 64 or (end is not None and end.tzinfo is None):
+        raise TokenError(f"the Secret {secret.key} does not hold a usable API token")
+    return ApiToken(
+        id=secret.metadata.name.removeprefix("edgewise-token-"),
+        digest=digest,
+        role=role,
+        application=application,
+        expires=None if end is None else end.timestamp(),
+    )
+
+
+def token_id(token: str) -> str:
+    """The id in a token, by which to look up what is kept of it."""
+    found = _TOKEN.fullmatch(token)
+    if found is None:
+        raise Unauthenticated("the API token is not well formed")
+    return found["id"]
+
+
+def check_token(token: str, kept: ApiToken | None, now: float) -> Principal:
+    """The principal of a token, or Unauthenticated: the same for unknown, wrong and revoked."""
+    # An unknown id costs the same comparison, so that time tells nobody which ids exist.
+    expected = kept.digest if kept is not None else "0" * 64
+    if not hmac.compare_digest(_digest(token), expected) or kept is None:
+        raise Unauthenticated("the API token is not known here")
+    if kept.expires is not None and kept.expires <= now:
+        raise Unauthenticated("the API token has expired")
+    return Principal(role=kept.role, application=kept.application, expires=kept.expires)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
