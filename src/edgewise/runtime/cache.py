@@ -55,6 +55,7 @@ class Cache(Generic[T]):
     ) -> None:
         self.kind = kind
         self.selection = selection
+        self.name = f"{kind.KIND.plural}{selection}"  # for metrics and messages
         self.revision = 0  # everything up to here has been seen
         self.synced = False
         self._trim = trim

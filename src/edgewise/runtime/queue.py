@@ -140,21 +140,18 @@ class WorkQueue(Generic[K]):
             return
         self._schedule(key, moment, self._moments, self._moment_heap)
 
-    def retry(self, key: K) -> float:
-        """Add `key` again after a failure, later each time; answers the delay."""
+    def retry(self, key: K, *, after: float | None = None) -> float:
+        """Add `key` again after a failure, later each time or as said; answers the delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = self._backoff.delay(failures, self._chance)
+        delay = self._backoff.delay(failures, self._chance) if after is None else after
         if self._observer:
             self._observer.retried()
         self.add_after(key, delay)
         return delay
 
-    def failed(self, key: K) -> int:
-        """Count a failure without a delay; answers how many came in a row."""
-        self._failures[key] = failures = self._failures.get(key, 0) + 1
-        if self._observer:
-            self._observer.retried()
-        return failures
+    def failures(self, key: K) -> int:
+        """How often `key` failed in a row."""
+        return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
         """`key` succeeded: its next failure is a first one."""

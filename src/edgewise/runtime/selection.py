@@ -35,6 +35,10 @@ class Selection(msgspec.Struct, frozen=True):
     labels: str = ""
     fields: str = ""
 
+    def __str__(self) -> str:
+        parts = (self.namespace or "", self.labels, self.fields)
+        return f"[{' '.join(filter(None, parts))}]" if any(parts) else ""
+
     def matcher(self) -> Callable[[Object], bool]:
         """A function that says whether an object is selected."""
         requirements = parse_labels(self.labels)

@@ -12,8 +12,9 @@ async def eventually(
     *,
     within: float = 10.0,
     every: float = 0.01,
+    not_yet: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Return when `condition` holds. An assertion that fails counts as "not yet".
+    """Return when `condition` holds. Assertions that fail, and `not_yet`, count as "not yet".
 
     At the deadline the condition's own failure is raised, which tells what is missing.
     """
@@ -28,7 +29,7 @@ async def eventually(
             # A condition made of assertions answers None when they all hold.
             if result or result is None:
                 return
-        except AssertionError:
+        except (AssertionError, *not_yet):
             if last:
                 raise
         if last:

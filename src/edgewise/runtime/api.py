@@ -1,0 +1,335 @@
+"""The API server as a reconcile uses it: whoever writes something reads it back at once.
+
+The answer to every write goes into the shared caches before the write returns. Where the
+outcome is in doubt (no answer, a conflict, a name that is taken), the objects concerned are
+read from the API server before the same key is reconciled again. So a reconcile never acts
+on a cache that is older than its own last write, and nobody ever sleeps until it is fresh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from edgewise.kube.client import Client, Listing, Patch, PatchBody
+from edgewise.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    Unreachable,
+)
+from edgewise.kube.objects import Key, Object
+from edgewise.runtime.cache import number
+from edgewise.runtime.merge_patch import difference
+from edgewise.runtime.metrics import Metrics
+from edgewise.runtime.reconciling import CURRENT, Reconciling
+from edgewise.runtime.shared_caches import SharedCaches
+
+T = TypeVar("T", bound=Object)
+Answer = TypeVar("Answer")
+
+# After these the cache may be older than what the API server knows.
+_DOUBTFUL = (Conflict, AlreadyExists, NotFound, Unreachable, ServerError)
+# The other subresources answer with a kind of their own.
+_WHOLE_OBJECT = ("", "status")
+
+
+class _Header(msgspec.Struct):
+    kind: str = ""
+
+
+class Api:
+    """Reads and writes of one manager's controllers."""
+
+    def __init__(
+        self,
+        client: Client,
+        caches: SharedCaches,
+        *,
+        permit: Callable[[], None] = lambda: None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`permit` is asked before every write, and raises when we may not act (any more)."""
+        self._client = client
+        self._caches = caches
+        self._permit = permit
+        self._metrics = metrics or Metrics()
+        self._doubts: dict[Reconciling, set[tuple[type[Object], Key]]] = {}
+
+    # Reading ------------------------------------------------------------------------
+
+    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
+        """A live read. On the hot path, read the cache instead."""
+        obj = await self._call("get", kind, lambda: self._client.get(kind, name, namespace))
+        self._take_in(obj)
+        return obj
+
+    async def list(
+        self, kind: type[T], namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """A live list, for kinds that are not worth a cache."""
+        return await self._call(
+            "list",
+            kind,
+            lambda: self._client.list(kind, namespace, labels=labels, fields=fields),
+        )
+
+    # Writing ------------------------------------------------------------------------
+
+    async def create(self, obj: T) -> T:
+        return await self._write("create", type(obj), obj.key, lambda: self._client.create(obj))
+
+    async def patch(
+        self,
+        obj: T,
+        body: PatchBody,
+        *,
+        type: Patch = Patch.MERGE,
+        subresource: str = "",
+    ) -> T:
+        """Change what `body` names. A merge patch never hits a successor of the same name."""
+        meta = obj.metadata
+        if type is Patch.MERGE and isinstance(body, dict) and meta.uid:
+            body = {**body, "metadata": {**body.get("metadata", {}), "uid": meta.uid}}
+        return await self._write(
+            "patch",
+            obj.__class__,
+            obj.key,
+            lambda: self._client.patch(
+                obj.__class__,
+                meta.name,
+                meta.namespace,
+                body=body,
+                type=type,
+                subresource=subresource,
+            ),
+            subresource,
+        )
+
+    async def apply(self, obj: T, *, field_manager: str = "edgewise", subresource: str = "") -> T:
+        """Server-side apply of the fields that `obj` sets."""
+        return await self._write(
+            "apply",
+            type(obj),
+            obj.key,
+            lambda: self._client.apply(obj, field_manager=field_manager, subresource=subresource),
+            subresource,
+        )
+
+    async def replace(self, obj: T, *, subresource: str = "") -> T:
+        """PUT; only for objects whose type knows every field."""
+        return await self._write(
+            "update",
+            type(obj),
+            obj.key,
+            lambda: self._client.replace(obj, subresource=subresource),
+            subresource,
+        )
+
+    async def delete(
+        self,
+        obj: Object,
+        *,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+    ) -> bool:
+        """Delete exactly this object, never a successor; False if it was gone already."""
+        kind, key, uid = type(obj), obj.key, obj.metadata.uid
+        options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        path = kind.KIND.path(key.namespace or None, quote(key.name, safe=""))
+        self._permit()
+        try:
+            content = await self._call(
+                "delete",
+                kind,
+                lambda: self._client.request("DELETE", path, body=msgspec.json.encode(options)),
+                key,
+            )
+        except (NotFound, Conflict):
+            self._bury(kind, key, uid)
+            return False
+        if msgspec.json.decode(content, type=_Header).kind == "Status":
+            self._bury(kind, key, uid)
+            return True
+        left = msgspec.json.decode(content, type=kind)
+        if not left.metadata.deleting:
+            self._bury(kind, key, left.metadata.uid)
+        elif left.metadata.resource_version == obj.metadata.resource_version:
+            # It was on its way out before: gone now, or still held by a finalizer?
+            await self._read_again(kind, key)
+        else:
+            self._take_in(left)
+        return True
+
+    async def evict(self, pod: Object) -> None:
+        """Delete a pod if its disruption budget allows, else TooManyRequests."""
+        key = pod.key
+        self._permit()
+        await self._call(
+            "evict", type(pod), lambda: self._client.evict(key.name, key.namespace), key
+        )
+        await self._read_again(type(pod), key)
+
+    async def write_status(self, obj: T, status: msgspec.Struct) -> T:
+        """Make the status what is given: one patch with what differs, or no request at all."""
+        latest = self._latest(obj)
+        before = getattr(latest, "status", None)
+        patch = difference(
+            {} if before is None else msgspec.to_builtins(before), msgspec.to_builtins(status)
+        )
+        if not patch:
+            return latest
+        return await self.patch(latest, {"status": patch}, subresource="status")
+
+    async def add_finalizer(self, obj: T, finalizer: str) -> T:
+        """Keep `obj` from going before we have cleaned up."""
+        latest = self._latest(obj)
+        present = latest.metadata.finalizers
+        if finalizer in present:
+            return latest
+        return await self._set_finalizers(latest, [*present, finalizer])
+
+    async def remove_finalizer(self, obj: T, finalizer: str) -> T | None:
+        """Let `obj` go; None if it has gone already."""
+        latest = self._latest(obj)
+        left = [name for name in latest.metadata.finalizers if name != finalizer]
+        if len(left) == len(latest.metadata.finalizers):
+            return latest
+        try:
+            answer = await self._set_finalizers(latest, left)
+        except NotFound:
+            self._bury(type(latest), latest.key, latest.metadata.uid)
+            return None
+        if not left and answer.metadata.deleting:
+            # The last finalizer of a deleted object: with this write it was gone.
+            self._bury(type(latest), latest.key, latest.metadata.uid)
+        return answer
+
+    async def _set_finalizers(self, obj: T, finalizers: Sequence[str]) -> T:
+        # The list is tested rather than the resource version, which changes far more often.
+        patch: list[dict[str, Any]] = [
+            {"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid},
+            {
+                "op": "test",
+                "path": "/metadata/finalizers",
+                "value": obj.metadata.finalizers or None,
+            },
+            {"op": "add", "path": "/metadata/finalizers", "value": finalizers},
+        ]
+        try:
+            return await self.patch(obj, patch, type=Patch.JSON)
+        except Invalid as error:
+            if error.reason == "Invalid" and error.details.get("causes"):
+                raise
+            self._doubt(type(obj), obj.key)
+            raise Conflict(
+                409, "Conflict", f"the finalizers of {obj.key} changed meanwhile"
+            ) from error
+
+    # Doubts -------------------------------------------------------------------------
+
+    async def settle(self, reconciling: Reconciling) -> None:
+        """Before a key is reconciled again: read what its last reconcile left in doubt."""
+        doubts = self._doubts.get(reconciling)
+        while doubts:
+            kind, key = next(iter(doubts))
+            await self._read_again(kind, key)
+            doubts.discard((kind, key))
+        self._doubts.pop(reconciling, None)
+
+    def _doubt(self, kind: type[Object], key: Key) -> None:
+        reconciling = CURRENT.get()
+        if reconciling is not None:
+            self._doubts.setdefault(reconciling, set()).add((kind, key))
+
+    async def _read_again(self, kind: type[Object], key: Key) -> None:
+        caches = self._caches.holding(kind.KIND)
+        if not caches:
+            return
+        if not key.name:
+            # Its name was to be made by the server: only a list can tell whether it was.
+            await self._caches.refresh(kind.KIND)
+            return
+        # Noted before the read: what is in the cache afterwards may be a successor.
+        seen = [(cache, cache.get(key)) for cache in caches]
+        try:
+            await self.get(kind, key.name, key.namespace)
+        except NotFound:
+            for cache, obj in seen:
+                if obj is not None:
+                    cache.bury(key, obj.metadata.uid)
+
+    # Inside -------------------------------------------------------------------------
+
+    async def _write(
+        self,
+        verb: str,
+        kind: type[T],
+        key: Key,
+        call: Callable[[], Awaitable[T]],
+        subresource: str = "",
+    ) -> T:
+        self._permit()
+        answer = await self._call(verb, kind, call, key)
+        if subresource in _WHOLE_OBJECT:
+            self._take_in(answer)
+        else:
+            await self._read_again(kind, key)
+        return answer
+
+    async def _call(
+        self,
+        verb: str,
+        kind: type[Object],
+        call: Callable[[], Awaitable[Answer]],
+        writes: Key | None = None,
+    ) -> Answer:
+        name = kind.KIND.kind
+        try:
+            answer = await call()
+        except KubeError as error:
+            self._metrics.request(verb, name, error.status if isinstance(error, ApiError) else 0)
+            if writes is not None and isinstance(error, _DOUBTFUL):
+                self._doubt(kind, writes)
+            raise
+        except asyncio.CancelledError:
+            # The request may be on its way, and may be carried out.
+            if writes is not None:
+                self._doubt(kind, writes)
+            raise
+        self._metrics.request(verb, name, 200)
+        return answer
+
+    def _take_in(self, obj: Object) -> None:
+        for cache in self._caches.holding(obj.KIND):
+            if cache.kind is type(obj):
+                cache.write_through(obj)
+            else:
+                self._doubt(cache.kind, obj.key)
+
+    def _bury(self, kind: type[Object], key: Key, uid: str) -> None:
+        for cache in self._caches.holding(kind.KIND):
+            cache.bury(key, uid)
+
+    def _latest(self, obj: T) -> T:
+        """The newest version of this object that we know: `obj`, or the one in a cache."""
+        latest = obj
+        for cache in self._caches.holding(obj.KIND):
+            cached = cache.get(obj.key) if cache.kind is type(obj) else None
+            if cached is not None and cached.metadata.uid == obj.metadata.uid:
+                latest = max(
+                    latest, cached, key=lambda each: number(each.metadata.resource_version)
+                )
+        return latest

@@ -1,0 +1,100 @@
+"""A controller: says what it watches, and makes one object at a time as it should be.
+
+    class SessionController(Controller[Session]):
+        watches = (owned(Pod), mapped(SessionTemplate, by=sessions_of_template))
+
+        async def reconcile(self, session: Session) -> Requeue | None:
+            seen = observe(session, self.cache)
+            decision = plan(seen, now=self.clock())
+            await carry_out(decision, self.api)
+            return Requeue.at(decision.next_deadline)
+
+It is told a name, never an event: whatever happened, and however often, a reconcile looks
+at how things are and brings them closer to how they should be.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+
+from edgewise.kube.objects import Key, Object
+from edgewise.runtime.api import Api
+from edgewise.runtime.backoff import Backoff
+from edgewise.runtime.events import EventRecorder
+from edgewise.runtime.requeue import Requeue
+from edgewise.runtime.selection import EVERYTHING, Selection
+from edgewise.runtime.watches import CacheView, Watch
+
+T = TypeVar("T", bound=Object)
+
+
+class Controller(Generic[T]):
+    """Subclass it with the kind it cares for, and write `reconcile`."""
+
+    # Declared by the subclass -------------------------------------------------------
+    watches: ClassVar[tuple[Watch, ...]] = ()
+    selection: ClassVar[Selection] = EVERYTHING
+    workers: ClassVar[int] = 8
+    # With a name here, `finalize` is called before an object goes, and holds it until then.
+    finalizer: ClassVar[str] = ""
+    # Whether a change that touches nothing but the status is worth a reconcile.
+    wakes_on_status: ClassVar[bool] = True
+    # A reconcile that takes longer is ended, and tried again.
+    timeout: ClassVar[float] = 120.0
+    backoff: ClassVar[Backoff] = Backoff()
+
+    kind: ClassVar[type[Object]]  # taken from Controller[T]
+
+    # Given by the manager -----------------------------------------------------------
+    cache: CacheView
+    api: Api
+    events: EventRecorder
+    clock: Callable[[], float] = staticmethod(time.time)
+    random: Random
+    log: logging.Logger
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is not None and issubclass(get_origin(base), Controller):
+                (kind,) = get_args(base)
+                if not isinstance(kind, TypeVar):
+                    cls.kind = kind
+
+    @property
+    def name(self) -> str:
+        """For log lines and metrics."""
+        return type(self).__name__
+
+    async def reconcile(self, obj: T) -> Requeue | None:
+        """Bring the world closer to what `obj` says. `obj` is shared: never change it."""
+        raise NotImplementedError
+
+    async def finalize(self, obj: T) -> Requeue | None:
+        """Clean up before `obj` goes. None: done; a Requeue: not yet, look again then."""
+        raise NotImplementedError(f"{self.name} has a finalizer, but no `finalize`")
+
+    async def gone(self, key: Key) -> None:
+        """The object is not there (any more). Most controllers need nothing here."""
+
+    async def reconcile_key(self, key: Key) -> Requeue | None:
+        """One pass over one key. Override it only to work from the bare name."""
+        obj: T | None = self.cache[self.kind].get(key)  # type: ignore[assignment]
+        if obj is None:
+            await self.gone(key)
+            return None
+        if not self.finalizer:
+            return await self.reconcile(obj)
+        if not obj.metadata.deleting:
+            obj = await self.api.add_finalizer(obj, self.finalizer)
+            return await self.reconcile(obj)
+        if self.finalizer not in obj.metadata.finalizers:
+            return None
+        answer = await self.finalize(obj)
+        if answer is None:
+            await self.api.remove_finalizer(obj, self.finalizer)
+        return answer
