@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from edgewise.local.engine_cache import cache_root
 from edgewise.local.image_oci import ImageError
 
-PYTHON = ("python3-minimal", "libpython3-stdlib", "busybox")
+# libstdc++6 because wheels for any Linux may count on it.
+PYTHON = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "busybox")
 FALLBACK_SUITE = "bookworm"
 
 # Of use to people who administer a machine, not to a program in a container.

@@ -17,6 +17,8 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 # Not compressed: it never crosses a network, and unpacking is what costs time.
 LAYER = "application/vnd.oci.image.layer.v1.tar"
+NAME_NOTE = "io.containerd.image.name"
+TAG_NOTE = "org.opencontainers.image.ref.name"
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _NAME = re.compile(
@@ -100,10 +102,7 @@ def write_archive(
             "layers": [descriptor(LAYER, layer.digest, layer.size) for layer in layers],
         }
     )
-    names = {
-        "io.containerd.image.name": name,
-        "org.opencontainers.image.ref.name": name.rpartition(":")[2],
-    }
+    names = {NAME_NOTE: name, TAG_NOTE: name.rpartition(":")[2]}
     index = encode(
         {
             "schemaVersion": 2,
@@ -147,8 +146,10 @@ def put(archive: tarfile.TarFile, path: str, data: bytes) -> None:
 @dataclass(frozen=True)
 class Summary:
     names: tuple[str, ...]
-    digest: str  # of the manifest; empty for a docker archive
-    form: str  # "oci" or "docker"
+    digest: str = ""  # of the manifest; empty for a docker archive
+    # The name is in the annotation that is meant for a tag, as podman writes it:
+    # containerd has to be told it again.
+    named_by_tag: bool = False
 
 
 def read_archive(path: Path) -> Summary:
@@ -171,12 +172,12 @@ def read_archive(path: Path) -> Summary:
 
 def summarize(file: str, document: Any) -> Summary:
     if file == "manifest.json":  # docker save
-        names = tuple(name for image in document for name in image.get("RepoTags") or ())
-        return Summary(names, "", "docker")
+        return Summary(tuple(name for image in document for name in image.get("RepoTags") or ()))
     manifests = document["manifests"]
-    names = tuple(
-        note
-        for entry in manifests
-        if (note := entry.get("annotations", {}).get("io.containerd.image.name"))
-    )
-    return Summary(names, manifests[0]["digest"] if manifests else "", "oci")
+    digest = manifests[0]["digest"] if manifests else ""
+    notes = [entry.get("annotations", {}) for entry in manifests]
+    names = tuple(note[NAME_NOTE] for note in notes if NAME_NOTE in note)
+    if names:
+        return Summary(names, digest)
+    tags = tuple(note[TAG_NOTE] for note in notes if "/" in note.get(TAG_NOTE, ""))
+    return Summary(tags, digest, named_by_tag=bool(tags))

@@ -15,7 +15,8 @@ USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false
 GROUPS = "root:x:0:\nnogroup:x:65534:\n"
 LOADERS = {"amd64": "lib64/ld-linux-x86-64.so.2", "arm64": "lib/ld-linux-aarch64.so.1"}
 TRIPLETS = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}
-PLATFORMS = {"amd64": "x86_64-unknown-linux-gnu", "arm64": "aarch64-unknown-linux-gnu"}
+PROCESSORS = {"amd64": "x86_64", "arm64": "aarch64"}
+NEWEST_PLATFORM = 40  # the newest manylinux_2_x that uv knows by name
 
 
 def inside(root: Path, program: str, *arguments: str) -> list[str]:
@@ -38,6 +39,18 @@ def python_version(root: Path) -> str:
     if found is None:
         raise ImageError("the Debian packages brought no Python: include python3-minimal")
     return found[1]
+
+
+def platform(root: Path) -> str:
+    """What wheels may ask of the image: its processor, and the age of its C library."""
+    loader = root / LOADERS[machine()]
+    done = subprocess.run(
+        [loader, "--version"], capture_output=True, text=True, check=False, timeout=30
+    )
+    found = re.search(r"version 2\.(\d+)", done.stdout)
+    if found is None:
+        raise ImageError("the image's C library does not say its version")
+    return f"{PROCESSORS[machine()]}-manylinux_2_{min(int(found[1]), NEWEST_PLATFORM)}"
 
 
 def base_layer(root: Path) -> Layer:
@@ -117,12 +130,13 @@ def packages_layer(requirements: Path, root: Path, scratch: Path, *, hashed: boo
     version = python_version(root)
     target = scratch / "packages"
     command = [uv, "pip", "install", "--quiet", "--target", str(target)]
-    command += ["--python-version", version, "--python-platform", PLATFORMS[machine()]]
+    command += ["--python-version", version, "--python-platform", platform(root)]
     command += ["--only-binary", ":all:", "--link-mode", "copy", "--requirement", str(requirements)]
     command += ["--require-hashes", "--no-deps"] if hashed else []
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     if done.returncode:
-        raise ImageError(f"the packages cannot be installed: {last_line(done.stderr)}")
+        said = " ".join(done.stderr.split())[:500]
+        raise ImageError(f"the packages cannot be installed: {said}")
     at = site_packages(version)
     programs = take_programs(target, scratch / "programs")
     compile_tree(root, target, f"/{at}")
