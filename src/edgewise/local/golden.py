@@ -18,7 +18,6 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from edgewise.local import processes
 from edgewise.local.engine_cache import alone, cache_root
 from edgewise.local.engine_progress import Progress, silent
 from edgewise.local.errors import LocalError
@@ -35,9 +34,10 @@ def golden_store(images: Iterable[Image], containerd: str, progress: Progress = 
     folder = cache_root() / "node-images" / _key(wanted, containerd)
     if folder.is_dir():
         return folder
-    with alone(folder.with_suffix(".lock"), "images", progress):
+    with alone(folder.parent / "lock", "images", progress):
         if not folder.is_dir():
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            for stale in folder.parent.glob(".store-*"):
+                shutil.rmtree(stale, ignore_errors=True)  # of somebody who was killed
             with tempfile.TemporaryDirectory(prefix=".store-", dir=folder.parent) as scratch:
                 progress("node images", f"importing {len(wanted)}")
                 _import(Path(scratch), [image.archive for image in wanted], containerd)
@@ -79,14 +79,15 @@ def _import(scratch: Path, archives: list[Path], containerd: str) -> None:
 @contextlib.contextmanager
 def _running(scratch: Path, command: list[str]) -> Iterator[None]:
     """containerd in namespaces of its own: whatever it mounts ends with it."""
+    # It ends with this process too, so it needs no mark by which to be found.
+    dying = ["setpriv", "--pdeathsig", "KILL", "unshare"]
     namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     with (scratch / "log").open("wb") as log:
         process = subprocess.Popen(
-            ["unshare", *namespaces, "--propagation=private", *command],
+            [*dying, *namespaces, "--propagation=private", *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=processes.environment(scratch, "image-store"),
         )
     try:
         yield

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgewise.local.addresses import AddressPlan
+from edgewise.local.connections import Peer
 
 BRIDGE = "br0"
 UPLINK = "uplink"
@@ -37,14 +38,14 @@ def bridge() -> list[str]:
     return [f"link add name {BRIDGE} type bridge"]
 
 
-def control_plane_links(addresses: AddressPlan) -> list[str]:
-    """Addresses of the control plane; may be repeated."""
+def control_plane_links(addresses: AddressPlan, *, connected: bool = True) -> list[str]:
+    """Addresses of the control plane; may be repeated. A cut cable is a link that is down."""
     return [
         "link set lo up",
         f"address replace {addresses.control_plane}/{addresses.segment.prefixlen} dev {BRIDGE}",
         f"link set {BRIDGE} up",
         f"address replace {addresses.uplink_inside}/{addresses.uplink.prefixlen} dev {UPLINK}",
-        f"link set {UPLINK} up",
+        f"link set {UPLINK} {'up' if connected else 'down'}",
     ]
 
 
@@ -166,12 +167,12 @@ def peer_routes(other: AddressPlan) -> list[str]:
     ]
 
 
-def routes_to_peers(mine: AddressPlan, others: Iterable[AddressPlan]) -> list[str]:
+def routes_to_peers(mine: AddressPlan, others: Iterable[Peer]) -> list[str]:
     """In a node: other clusters are behind the control plane."""
     return [
         f"route replace {network} via {mine.control_plane}"
         for other in others
-        for network in (other.segment, other.pods)
+        for network in (other.addresses.segment, other.addresses.pods)
     ]
 
 

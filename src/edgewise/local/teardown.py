@@ -11,7 +11,9 @@ import contextlib
 import os
 import shutil
 
-from edgewise.local import cgroups, machines, processes, registry
+from edgewise.local import cabling, cgroups, connections, processes, registry
+from edgewise.local.errors import LocalError
+from edgewise.local.kubeconfigs import unmerge, user_kubeconfig
 from edgewise.local.layout import LINK_PREFIX, Home
 
 
@@ -19,9 +21,12 @@ def take_down(home: Home) -> None:
     if not home.path.exists():
         return
     home.going_down.touch()
+    connections.forget_everywhere(home)
     processes.kill_all(lambda: processes.of_cluster(home.path))
     if os.geteuid() == 0:
         remove_from_system(home)
+    with contextlib.suppress(LocalError):
+        unmerge(home, user_kubeconfig())
     registry.release(home)
     remove_folder(home)
 
@@ -30,8 +35,8 @@ def remove_from_system(home: Home) -> None:
     """What the kernel keeps although no process of the cluster is left."""
     cgroups.remove(home.cgroup)
     if home.host_link in host_links():
-        machines.ip([f"link del {home.host_link}"])
-    machines.nft(f"table inet {home.filter_table}\ndelete table inet {home.filter_table}\n")
+        cabling.ip([f"link del {home.host_link}"])
+    cabling.nft(f"table inet {home.filter_table}\ndelete table inet {home.filter_table}\n")
 
 
 def host_links() -> set[str]:

@@ -1,0 +1,272 @@
+"""`edgewise local`: real Kubernetes clusters on this machine."""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from edgewise.cli import local_fault, local_status
+from edgewise.cli.local_choice import AsJson, Name, chosen
+from edgewise.cli.progress import shown_progress
+from edgewise.local import clusters
+from edgewise.local.clusters import Cluster, ClusterSpec
+from edgewise.local.component import log_file
+from edgewise.local.doctor import examine, real_nodes_trouble
+from edgewise.local.errors import LocalError
+from edgewise.local.faults import component_names
+from edgewise.local.joining import connect as join
+from edgewise.local.joining import disconnect as part
+from edgewise.local.kubeconfigs import merge, user_kubeconfig
+from edgewise.local.latency import parse_latency
+from edgewise.local.layout import Home, homes
+from edgewise.local.leftovers import sweep
+
+app = typer.Typer(help="Run real Kubernetes clusters on this machine.", no_args_is_help=True)
+app.add_typer(local_fault.app, name="fault")
+app.command("status")(local_status.status)
+
+DEFAULT_NAME = "local"
+
+
+@app.command()
+def up(
+    name: Annotated[str, typer.Option(help="What the cluster is called.")] = DEFAULT_NAME,
+    nodes: Annotated[
+        int | None, typer.Option(help="Real nodes. [default: 1, or 0 with --simulated-nodes]")
+    ] = None,
+    simulated_nodes: Annotated[
+        int, typer.Option(help="Nodes whose pods run without a process behind them.")
+    ] = 0,
+    region: Annotated[str, typer.Option(help="The region label of the nodes.")] = "local",
+    latency: Annotated[
+        list[str] | None,
+        typer.Option(help="NODE=20ms: hold every packet to and from a node for so long."),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="If the start fails, leave what there is, to look at.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start a cluster, or finish starting it, and wait until it can be used.
+
+    Running it again does no harm. With Ctrl-C, or when the start fails, a cluster
+    that this command began is taken down again; one that was there before stays.
+
+    Beside real nodes, simulated ones are tainted with edgewise.dev/simulated, so
+    that only pods with a toleration land there.
+    """
+    wanted = nodes if nodes is not None else (0 if simulated_nodes else 1)
+    trouble = real_nodes_trouble() if wanted else ""
+    if trouble:
+        print(
+            f"edgewise: {trouble}: starting {wanted} simulated nodes instead, whose pods run "
+            "without a process behind them",
+            file=sys.stderr,
+        )
+        wanted, simulated_nodes = 0, simulated_nodes + wanted
+    spec = ClusterSpec(
+        name=name,
+        nodes=wanted,
+        simulated_nodes=simulated_nodes,
+        region=region,
+        node_latency={} if trouble else dict(parse_latency(text) for text in latency or ()),
+    )
+    began = time.monotonic()
+    with taken_down_on_failure(name, keep=keep), shown_progress() as progress:
+        cluster = clusters.up(spec, tell=progress)
+    seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        print(json.dumps(described(cluster) | {"seconds": seconds}))
+        return
+    count = spec.nodes + spec.simulated_nodes
+    print(f"cluster {name} is ready after {seconds} s: {count} nodes at {cluster.server}")
+    print(f"  export KUBECONFIG={cluster.kubeconfig}")
+
+
+@contextmanager
+def taken_down_on_failure(name: str, *, keep: bool) -> Iterator[None]:
+    """Nothing half-made stays, unless it was there before or somebody wants to look at it."""
+    existed = Home.of(name).exists()
+
+    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except BaseException:
+        if not existed and not keep:
+            print(f"edgewise: taking {name} down again", file=sys.stderr)
+            clusters.down(name)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@app.command()
+def down(
+    name: Annotated[str | None, typer.Option(help="Which cluster.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every cluster, and whatever clusters left behind.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a cluster: its processes, network, control groups and files. Nothing stays."""
+    if every and name:
+        raise LocalError("choose --name or --all, not both")
+    began = time.monotonic()
+    if every:
+        gone = [home.name for home in homes()]
+        for each in gone:
+            clusters.down(each)
+        sweep()
+    else:
+        there = [home.name for home in homes()]
+        chosen_name = name or (there[0] if len(there) == 1 else DEFAULT_NAME)
+        gone = [chosen_name] if chosen_name in there else []
+        clusters.down(chosen_name)
+    seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        print(json.dumps({"removed": gone, "seconds": seconds}))
+    else:
+        print(f"removed {', '.join(gone)} in {seconds} s" if gone else "nothing to remove")
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """The clusters on this machine that belong to you."""
+    found = clusters.list_clusters()
+    if as_json:
+        print(json.dumps([described(cluster) for cluster in found], indent=2))
+        return
+    if not found:
+        print("no clusters; start one with `edgewise local up`", file=sys.stderr)
+    for cluster in found:
+        spec = cluster.spec
+        state = "running" if cluster.running() else "stopped"
+        print(
+            f"{cluster.name}  {state}  {spec.nodes} real, {spec.simulated_nodes} simulated nodes  "
+            f"{spec.region}  {cluster.server}"
+        )
+
+
+def described(cluster: Cluster) -> dict[str, object]:
+    addresses = cluster.record.addresses
+    return {
+        "name": cluster.name,
+        "running": bool(cluster.running()),
+        "region": cluster.spec.region,
+        "nodes": cluster.spec.nodes,
+        "simulated_nodes": cluster.spec.simulated_nodes,
+        "server": cluster.server,
+        "context": cluster.context,
+        "kubeconfig": str(cluster.kubeconfig),
+        "host_address": cluster.host_address,
+        "pods": str(addresses.pods),
+        "services": str(addresses.services),
+        "node_addresses": {
+            node: str(addresses.node(number))
+            for number, node in enumerate(cluster.spec.node_names, start=1)
+        },
+    }
+
+
+@app.command()
+def kubeconfig(
+    name: Name = None,
+    merged: Annotated[
+        bool, typer.Option("--merge", help="Add it to your own kubeconfig, as current context.")
+    ] = False,
+    path: Annotated[bool, typer.Option("--path", help="Print where the file is.")] = False,
+) -> None:
+    """Print the kubeconfig of a cluster, or merge it into your own.
+
+    `down` takes a merged context out again.
+    """
+    cluster = chosen(name)
+    if merged:
+        target = user_kubeconfig()
+        merge(cluster.home, cluster.server, target)
+        print(f"context {cluster.context} is the current one in {target}")
+    elif path:
+        print(cluster.kubeconfig)
+    else:
+        print(cluster.kubeconfig.read_text(), end="")
+
+
+@app.command()
+def logs(
+    component: Annotated[str, typer.Argument(help="Such as kube-apiserver or local-1/kubelet.")],
+    name: Name = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="How many of the last lines.")] = 100,
+) -> None:
+    """What a program of a cluster wrote."""
+    cluster = chosen(name)
+    known = component_names(cluster)
+    if component not in known:
+        raise LocalError(
+            f"cluster {cluster.name!r} has no component {component!r}: it has {', '.join(known)}"
+        )
+    print_log(log_file(cluster.home.logs, component), lines, follow=follow)
+
+
+def print_log(path: Path, lines: int, *, follow: bool) -> None:
+    if not path.exists() and not follow:
+        return
+    path.touch()
+    with path.open("r", errors="replace") as file:
+        for line in file.readlines()[-lines:] if lines > 0 else file.readlines()[:0]:
+            print(line, end="")
+        while follow and path.exists():
+            text = file.read()
+            if text:
+                print(text, end="", flush=True)
+            else:
+                time.sleep(0.2)
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Find out what this machine lacks, and say what to do about it."""
+    checks = examine()
+    if as_json:
+        print(json.dumps([_as_dict(check) for check in checks], indent=2))
+    else:
+        for check in checks:
+            print(f"{'ok ' if check.good else 'NO '} {check.name}: {check.found}")
+            if not check.good:
+                print(f"      {check.advice}")
+        real = all(check.good for check in checks)
+        print("this machine can run real nodes" if real else "real nodes may not work here")
+    if any(check.vital and not check.good for check in checks):
+        raise typer.Exit(1)
+
+
+def _as_dict(check: object) -> dict[str, object]:
+    return {field: getattr(check, field) for field in ("name", "good", "found", "advice", "vital")}
+
+
+@app.command()
+def connect(
+    one: str,
+    other: str,
+    latency: Annotated[str, typer.Option(help="How long a packet takes, such as 40ms.")] = "0ms",
+) -> None:
+    """Join two clusters, so that their nodes and pods reach each other."""
+    join(clusters.get(one), clusters.get(other), parse_latency(f"{one}={latency}")[1])
+    print(f"{one} and {other} reach each other")
+
+
+@app.command()
+def disconnect(one: str, other: str) -> None:
+    """Part two clusters again."""
+    part(clusters.get(one), clusters.get(other))
+    print(f"{one} and {other} are apart")

@@ -1,0 +1,26 @@
+"""Which cluster a command is about, when its name may be left out."""
+
+from typing import Annotated
+
+import typer
+
+from edgewise.local import clusters
+from edgewise.local.clusters import Cluster
+from edgewise.local.errors import LocalError
+
+Name = Annotated[
+    str | None, typer.Option("--name", help="Which cluster; may be left out if there is one.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def chosen(name: str | None) -> Cluster:
+    if name is not None:
+        return clusters.get(name)
+    found = clusters.list_clusters()
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise LocalError("there is no local cluster; start one with `edgewise local up`")
+    names = ", ".join(cluster.name for cluster in found)
+    raise LocalError(f"which cluster? Choose one with --name: {names}")

@@ -1,0 +1,70 @@
+"""`edgewise local fault`: break a running cluster on purpose."""
+
+from typing import Annotated
+
+import typer
+
+from edgewise.cli.local_choice import Name, chosen
+from edgewise.local import faults
+from edgewise.local.errors import LocalError
+
+app = typer.Typer(
+    help="Break a running cluster on purpose: end, pause and restart programs, cut cables.",
+    no_args_is_help=True,
+)
+
+Component = Annotated[
+    str, typer.Argument(help="Such as etcd, local-1/kubelet, local-1 (the whole node) or manager.")
+]
+Node = Annotated[str | None, typer.Option(help="Unplug this node from all others.")]
+Whole = Annotated[
+    bool, typer.Option("--cluster", help="Unplug the cluster from host and other clusters.")
+]
+
+
+@app.command()
+def kill(component: Component, name: Name = None) -> None:
+    """End it without warning; it is started again."""
+    process = faults.kill(chosen(name), component)
+    print(f"killed {component} (process {process.pid})")
+
+
+@app.command()
+def restart(component: Component, name: Name = None) -> None:
+    """Ask it to end, and wait until it runs again."""
+    faults.restart(chosen(name), component)
+    print(f"restarted {component}")
+
+
+@app.command()
+def pause(component: Component, name: Name = None) -> None:
+    """Stop it where it is, until `resume`."""
+    faults.pause(chosen(name), component)
+    print(f"paused {component}")
+
+
+@app.command()
+def resume(component: Component, name: Name = None) -> None:
+    """Let it go on."""
+    faults.resume(chosen(name), component)
+    print(f"resumed {component}")
+
+
+@app.command()
+def cut(node: Node = None, cluster: Whole = False, name: Name = None) -> None:
+    """Cut a cable, until `heal`."""
+    faults.cut(chosen(name), which(node, whole=cluster))
+    print(f"cut off {node or 'the cluster'}")
+
+
+@app.command()
+def heal(node: Node = None, cluster: Whole = False, name: Name = None) -> None:
+    """Mend a cable that was cut."""
+    faults.heal(chosen(name), which(node, whole=cluster))
+    print(f"mended the cable of {node or 'the cluster'}")
+
+
+def which(node: str | None, *, whole: bool) -> str | None:
+    if whole == (node is not None):
+        raise LocalError("choose what to cut: --node NAME, or --cluster")
+    return node

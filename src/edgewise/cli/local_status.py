@@ -1,0 +1,119 @@
+"""`edgewise local status`: a live table at a terminal, one look elsewhere."""
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from edgewise.cli.local_choice import AsJson, Name, chosen
+from edgewise.local import clusters
+from edgewise.local.clusters import Cluster
+from edgewise.local.status import ClusterStatus, observe
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+_EVERY = 1.0
+# A table of hundreds of simulated nodes tells less than their number.
+_MOST_NODES = 12
+
+
+def status(
+    name: Name = None,
+    once: Annotated[bool, typer.Option("--once", help="Look once, also at a terminal.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show components, nodes, pods and memory of one cluster, or of all. Ends with Ctrl-C."""
+    found = [chosen(name)] if name else clusters.list_clusters()
+    if not found:
+        chosen(name)  # says what to do
+    if as_json:
+        seen = asyncio.run(observe_all(found))
+        print(msgspec.json.encode(seen if name is None else seen[0]).decode())
+    elif once or not sys.stdout.isatty():
+        show_once(asyncio.run(observe_all(found)))
+    else:
+        show_live(found)
+
+
+async def observe_all(found: list[Cluster]) -> list[ClusterStatus]:
+    return list(await asyncio.gather(*(observe(cluster) for cluster in found)))
+
+
+def show_once(seen: list[ClusterStatus]) -> None:
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+
+    console = Console(soft_wrap=not sys.stdout.isatty())
+    for each in seen:
+        console.print(drawn(each))
+
+
+def show_live(found: list[Cluster]) -> None:
+    from rich.console import Group  # noqa: PLC0415 - slow to import
+    from rich.live import Live  # noqa: PLC0415
+
+    with Live(auto_refresh=False) as live:
+        while found:
+            seen = asyncio.run(observe_all(found))
+            live.update(Group(*(drawn(each) for each in seen)), refresh=True)
+            time.sleep(_EVERY)
+            found = [cluster for cluster in found if cluster.home.exists()]
+
+
+def drawn(seen: ClusterStatus) -> "Group":
+    from rich.console import Group  # noqa: PLC0415 - slow to import
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    head = Text.assemble(
+        (seen.name, "bold"),
+        "  ",
+        ("ready", "green") if seen.ready else ("not ready", "red"),
+        f"  {seen.region}  {seen.server}  {mebibytes(seen.memory)}",
+        ("  cut off", "red") if seen.cut else "",
+        f"  joined to {', '.join(seen.peers)}" if seen.peers else "",
+    )
+    components = Table("component", "state", "process", "age", "memory", "restarts", box=None)
+    for part in seen.components:
+        components.add_row(
+            part.name,
+            Text(part.state, style="" if part.state == "running" else "red"),
+            str(part.pid or "-"),
+            age(part.seconds),
+            mebibytes(part.memory),
+            str(part.restarts),
+        )
+    nodes = Table("node", "kind", "state", "pods", "memory", box=None)
+    for node in seen.nodes[:_MOST_NODES]:
+        state = "cut off" if node.cut else "ready" if node.ready else "not ready"
+        nodes.add_row(
+            node.name,
+            node.kind,
+            Text(state, style="" if state == "ready" else "red"),
+            str(node.pods),
+            mebibytes(node.memory) if node.memory is not None else "-",
+        )
+    rest = seen.nodes[_MOST_NODES:]
+    if rest:
+        ready = sum(node.ready for node in rest)
+        nodes.add_row(
+            f"and {len(rest)} more", "", f"{ready} ready", str(sum(n.pods for n in rest)), ""
+        )
+    pods = ", ".join(f"{count} {phase}" for phase, count in sorted(seen.pods.items())) or "none"
+    tail = [Text(f"pods: {pods}"), Text()]
+    if seen.trouble:
+        tail.insert(0, Text(seen.trouble, style="red"))
+    return Group(head, components, Text(), nodes, *tail)
+
+
+def mebibytes(count: int) -> str:
+    return f"{count / (1 << 20):.0f} MiB"
+
+
+def age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -1,0 +1,166 @@
+"""Makes the network of a cluster what it should be, from whatever it is.
+
+Whoever finds something missing calls it: the manager when a machine begins, and
+the commands that join, cut and heal. Nothing that is right already is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgewise.local import network, processes
+from edgewise.local.component import CONTROL_PLANE
+from edgewise.local.connections import Peer, peers
+from edgewise.local.errors import LocalError
+from edgewise.local.layout import ClusterRecord, Home
+from edgewise.local.processes import Process
+
+# The cut of a whole cluster, among the names of cut nodes.
+WHOLE_CLUSTER = "*"
+_COMMAND_SECONDS = 20
+
+
+class CableError(LocalError):
+    """A cable could not be laid."""
+
+
+def cable_up(home: Home, record: ClusterRecord) -> set[str]:
+    """Cable all machines that run; returns their names."""
+    with _alone(home):
+        pids = {
+            name: process.pid
+            for name, process in running_inits(home, record.programs["init"]).items()
+        }
+        hub = pids.get(CONTROL_PLANE)
+        if hub is None:
+            return set()
+        cut = cuts(home)
+        joined = peers(home)
+        _cable_host(home, record, hub, connected=WHOLE_CLUSTER not in cut)
+        for number, name in enumerate(record.spec.node_names, start=1):
+            if name in pids:
+                _cable_node(record, number, hub, pids[name], connected=name not in cut)
+                ip(network.routes_to_peers(record.addresses, joined), pids[name])
+        ip(network.control_plane_routes(record.addresses, record.spec.nodes), hub)
+        for peer in joined:
+            _cable_peer(record, hub, peer, connected=WHOLE_CLUSTER not in cut)
+        return set(pids)
+
+
+def _cable_host(home: Home, record: ClusterRecord, hub: int, *, connected: bool) -> None:
+    present = devices(hub)
+    if network.BRIDGE not in present:
+        ip(network.bridge(), hub)
+    if network.UPLINK not in present:
+        ip([f"link del {home.host_link}"], check=False)
+        ip([network.host_cable(home.host_link, hub)])
+    with contextlib.suppress(FileNotFoundError):
+        Path(f"/proc/sys/net/ipv6/conf/{home.host_link}/disable_ipv6").write_text("1")
+    nft(network.host_filter(home.filter_table, record.addresses, home.host_link))
+    ip(network.host(record.addresses, home.host_link))
+    nft(network.control_plane_filter(), hub)
+    ip(network.control_plane_links(record.addresses, connected=connected), hub)
+
+
+def _cable_node(
+    record: ClusterRecord, number: int, hub: int, node: int, *, connected: bool
+) -> None:
+    port = network.port(number)
+    if port not in devices(hub) or network.NODE_LINK not in devices(node):
+        ip([f"link del {port}"], hub, check=False)
+        ip([network.node_cable(number, hub, node)])
+    ip(network.plug_in(number, connected=connected), hub)
+    ip(network.node(record.addresses, number, record.spec.nodes), node)
+
+
+def _cable_peer(record: ClusterRecord, hub: int, peer: Peer, *, connected: bool) -> None:
+    other_home = Home(Path(peer.home))
+    try:
+        init = other_home.read().programs["init"]
+        other = running_inits(other_home, init)[CONTROL_PLANE].pid
+    except (KeyError, OSError):
+        return  # it is not running; it will see to the cable when it does
+    mine = network.peer_link(peer.index)
+    if mine not in devices(hub):
+        # Both sides may try at once: one of them succeeds, and that is enough.
+        command = network.peer_cable(record.addresses, peer.addresses, hub, other)
+        ip([command], check=False)
+    ip([f"link set {mine} {'up' if connected else 'down'}"], hub)
+    if not connected or WHOLE_CLUSTER in cuts(other_home):
+        return
+    ip(network.peer_routes(peer.addresses), hub)
+    ip(network.peer_routes(record.addresses), other)
+
+
+def uncable(home: Home, record: ClusterRecord, other: ClusterRecord) -> None:
+    """Take the cable to another cluster away, on this side."""
+    with _alone(home):
+        for name, process in running_inits(home, record.programs["init"]).items():
+            if name == CONTROL_PLANE:
+                link = network.peer_link(other.index)
+                ip([f"link del {link}"], process.pid, check=False)
+            else:
+                for command in network.no_routes_to_peer(other.addresses):
+                    ip([command], process.pid, check=False)
+
+
+def running_inits(home: Home, init: str) -> dict[str, Process]:
+    """The first process of each machine that runs, by the machine's name."""
+    return {
+        process.component: process
+        for process in processes.of_cluster(home.path)
+        if process.argv[0] == init
+    }
+
+
+def cuts(home: Home) -> set[str]:
+    """The nodes whose cables are cut on purpose, or all of the cluster."""
+    return {entry.name for entry in home.cuts.iterdir()} if home.cuts.is_dir() else set()
+
+
+def devices(pid: int) -> set[str]:
+    """The network devices that a process sees."""
+    try:
+        lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()
+    except OSError as error:
+        raise CableError(f"process {pid} is gone") from error
+    return {line.partition(":")[0].strip() for line in lines[2:]}
+
+
+def ip(commands: list[str], pid: int | None = None, *, check: bool = True) -> None:
+    """Run `ip` commands, in the network of a process if one is named."""
+    if commands:
+        _run(["ip", "-batch", "-"], "\n".join(commands) + "\n", pid, check=check)
+
+
+def nft(ruleset: str, pid: int | None = None, *, check: bool = True) -> None:
+    _run(["nft", "-f", "-"], ruleset, pid, check=check)
+
+
+def _run(command: list[str], text: str, pid: int | None, *, check: bool) -> None:
+    enter = ["nsenter", f"--target={pid}", "--net", "--"] if pid is not None else []
+    done = subprocess.run(
+        [*enter, *command],
+        input=text,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=_COMMAND_SECONDS,
+    )
+    if check and done.returncode != 0:
+        raise CableError(f"{' '.join(command)} failed: {done.stderr.strip()}\n{text}")
+
+
+@contextlib.contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    handle = os.open(home.path / "network.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,142 @@
+"""Breaks a running cluster on purpose: ends, stops or restarts programs, cuts cables.
+
+What is killed is started again by the cluster's manager; what is paused or cut
+stays so until it is resumed or healed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from edgewise.local import cgroups, processes
+from edgewise.local.cabling import WHOLE_CLUSTER, cable_up
+from edgewise.local.clusters import Cluster
+from edgewise.local.component import CONTROL_PLANE
+from edgewise.local.errors import LocalError
+from edgewise.local.manager import NAME as MANAGER
+from edgewise.local.manager import components
+from edgewise.local.node_components import holders
+from edgewise.local.processes import Process
+
+_RESTART_SECONDS = 30.0
+
+
+def component_names(cluster: Cluster) -> list[str]:
+    """Everything that can be broken: programs, machines and the manager."""
+    names = [component.name for component in components(cluster.home, cluster.record)]
+    if cluster.spec.real:
+        names += [holder.name for holder in holders(cluster.record)]
+    return [*names, MANAGER]
+
+
+def main_process(cluster: Cluster, name: str) -> Process | None:
+    """The process that is the component, not one that it started."""
+    programs = {c.name: c.argv[0] for c in components(cluster.home, cluster.record)}
+    if cluster.spec.real:
+        programs |= {holder.name: holder.argv[0] for holder in holders(cluster.record)}
+    if name != MANAGER and name not in programs:
+        raise LocalError(
+            f"cluster {cluster.name!r} has no component {name!r}: "
+            f"it has {', '.join(component_names(cluster))}"
+        )
+    for process in cluster.running():
+        if process.component != name:
+            continue
+        if "-m" in process.argv if name == MANAGER else process.argv[0] == programs[name]:
+            return process
+    return None
+
+
+def kill(cluster: Cluster, name: str) -> Process:
+    """End it without warning."""
+    process = _running(cluster, name)
+    processes.send(process, signal.SIGKILL)
+    return process
+
+
+def restart(cluster: Cluster, name: str) -> None:
+    """Ask it to end, and wait until its successor runs."""
+    process = _running(cluster, name)
+    processes.send(process, signal.SIGTERM)
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while True:
+        successor = main_process(cluster, name)
+        if successor is not None and successor != process:
+            return
+        if time.monotonic() > deadline:
+            raise LocalError(
+                f"{name} of cluster {cluster.name!r} did not start again within "
+                f"{_RESTART_SECONDS:.0f} s; see `edgewise local logs --name {cluster.name} {name}`"
+            )
+        time.sleep(0.02)
+
+
+def pause(cluster: Cluster, name: str) -> None:
+    """Stop it where it is; a machine with everything in it."""
+    _signal_tree(cluster, name, signal.SIGSTOP)
+
+
+def resume(cluster: Cluster, name: str) -> None:
+    _signal_tree(cluster, name, signal.SIGCONT)
+
+
+def cut(cluster: Cluster, node: str | None) -> None:
+    """Unplug a node from the others, or the whole cluster from the host and other clusters."""
+    where = _cable(cluster, node)
+    cluster.home.cuts.mkdir(exist_ok=True, mode=0o700)
+    (cluster.home.cuts / where).touch()
+    cable_up(cluster.home, cluster.record)
+
+
+def heal(cluster: Cluster, node: str | None) -> None:
+    (cluster.home.cuts / _cable(cluster, node)).unlink(missing_ok=True)
+    cable_up(cluster.home, cluster.record)
+
+
+def _cable(cluster: Cluster, node: str | None) -> str:
+    if not cluster.spec.real:
+        raise LocalError(
+            f"cluster {cluster.name!r} has no network of its own to cut: "
+            "it has no real nodes (`edgewise local up --nodes 1`)"
+        )
+    if node is None:
+        return WHOLE_CLUSTER
+    if node not in cluster.spec.node_names:
+        raise LocalError(
+            f"cluster {cluster.name!r} has no real node {node!r}: "
+            f"it has {', '.join(cluster.spec.node_names)}"
+        )
+    return node
+
+
+def _running(cluster: Cluster, name: str) -> Process:
+    process = main_process(cluster, name)
+    if process is None:
+        raise LocalError(f"{name} of cluster {cluster.name!r} is not running at the moment")
+    return process
+
+
+def _signal_tree(cluster: Cluster, name: str, number: signal.Signals) -> None:
+    process = _running(cluster, name)
+    machines = [CONTROL_PLANE, *cluster.spec.node_names] if cluster.spec.real else []
+    if name not in machines:
+        processes.send(process, number)
+        return
+    for pid in _pids_of_machine(cluster, name):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _pids_of_machine(cluster: Cluster, name: str) -> list[int]:
+    """Everything in the machine's control groups, containers too."""
+    found: set[int] = set()
+    for hierarchy in cgroups.hierarchies():
+        top = Path(hierarchy.mount) / cluster.home.cgroup / name
+        for folder, _, _ in os.walk(top):
+            with contextlib.suppress(OSError):
+                found |= {int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()}
+    return sorted(found)

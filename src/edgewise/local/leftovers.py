@@ -1,0 +1,120 @@
+"""Finds what clusters have left behind on this machine, and removes it.
+
+Everything a cluster makes carries a name that begins in the same way, so what is
+left over can be found without any file of the cluster, and told from what belongs
+to a cluster that still exists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from edgewise.local import cabling, cgroups, processes, registry
+from edgewise.local.layout import CGROUP, LINK_PREFIX, Home, homes, state_root
+
+TABLE_PREFIX = "edgewise-"
+
+
+class Leftovers(msgspec.Struct, frozen=True):
+    processes: list[str]
+    mounts: list[str]
+    network_namespaces: list[str]
+    links: list[str]
+    filter_tables: list[str]
+    cgroups: list[str]
+    files: list[str]
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field) for field in self.__struct_fields__)
+
+    def lines(self) -> list[str]:
+        return [
+            f"{field.replace('_', ' ')}: {item}"
+            for field in self.__struct_fields__
+            for item in getattr(self, field)
+        ]
+
+
+def everything() -> Leftovers:
+    """All that belongs to any local cluster of this user, wanted or not."""
+    found = processes.marked()
+    root = os.geteuid() == 0
+    folder = registry.registry_folder()
+    claims = [str(entry) for entry in folder.iterdir()] if folder.is_dir() else []
+    return Leftovers(
+        processes=[f"{p.pid} {p.component} of {p.cluster}" for p in found],
+        mounts=_mounts(),
+        network_namespaces=_network_namespaces(found),
+        links=_links() if root else [],
+        filter_tables=_filter_tables() if root else [],
+        cgroups=sorted(f"{CGROUP}/{name}" for name in cgroups.children()) if root else [],
+        files=[str(home.path) for home in homes()] + claims,
+    )
+
+
+def sweep() -> None:
+    """Remove what no existing cluster owns. Clusters of other state folders are left alone."""
+    processes.kill_all(lambda: [p for p in processes.marked() if not Path(p.cluster).is_dir()])
+    if os.geteuid() != 0:
+        return
+    kept = _owners()
+    for name in cgroups.children():
+        if f"{CGROUP}/{name}" not in {home.cgroup for home in kept}:
+            cgroups.remove(f"{CGROUP}/{name}")
+    for link in _links():
+        if link not in {home.host_link for home in kept}:
+            cabling.ip([f"link del {link}"], check=False)
+    for table in _filter_tables():
+        if table not in {home.filter_table for home in kept}:
+            cabling.nft(f"delete table inet {table}\n", check=False)
+
+
+def _owners() -> list[Home]:
+    """Every cluster that exists: this user's, and those that the machine's registry knows."""
+    with registry.locked() as folder:
+        known = list(registry.entries(folder).values())
+    return [*known, *homes()]
+
+
+def _links() -> list[str]:
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(n for n in os.listdir("/sys/class/net") if n.startswith(LINK_PREFIX))
+    return []
+
+
+def _filter_tables() -> list[str]:
+    try:
+        listing = subprocess.run(
+            ["nft", "list", "tables"], check=True, capture_output=True, text=True, timeout=10
+        ).stdout
+    except FileNotFoundError:
+        return []
+    names = [line.split()[-1] for line in listing.splitlines() if line.strip()]
+    return sorted(name for name in names if name.startswith(TABLE_PREFIX))
+
+
+def _mounts() -> list[str]:
+    """Mounts of this namespace below a cluster's folder."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    below = str(state_root() / "clusters")
+    return [line.split()[4] for line in lines if line.split()[4].startswith(below)]
+
+
+def _network_namespaces(found: list[processes.Process]) -> list[str]:
+    """Network namespaces other than this one in which a cluster's process lives."""
+    own = os.stat("/proc/self/ns/net").st_ino if os.path.exists("/proc/self/ns/net") else 0
+    namespaces = set()
+    for process in found:
+        with contextlib.suppress(OSError):
+            inode = os.stat(f"/proc/{process.pid}/ns/net").st_ino
+            if inode != own:
+                namespaces.add(f"net:[{inode}]")
+    return sorted(namespaces)
