@@ -9,7 +9,8 @@ What a schema says comes from the type and nowhere else:
 - `dict[str, Any]` stays open (`x-kubernetes-preserve-unknown-fields`), `int | str` is
   int-or-string;
 - `Annotated[list[Port], keyed_by("name")]` and `Annotated[list[str], as_set()]` say how
-  server-side apply merges a list;
+  server-side apply merges a list; `as_one()` that it does not;
+- `Annotated[dict[str, Entry], left_open()]` keeps a typed part open for the API server;
 - `RULES: ClassVar = (Rule("self.min <= self.max", "min must not be above max"),)` on a type,
   or `Annotated[str, rules(Rule(...))]` on a field, are CEL rules. An empty default (0, "",
   False, []) is not written to objects, so a rule must ask `has(self.field)` first.
@@ -30,6 +31,8 @@ from msgspec import inspect as types
 
 Schema = dict[str, Any]
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
+# What says how the inside of an object looks.
+_INSIDE = ("properties", "additionalProperties", "required", "x-kubernetes-validations")
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -71,6 +74,12 @@ def as_one() -> msgspec.Meta:
     return msgspec.Meta(
         extra_json_schema={"x-kubernetes-list-type": "atomic", "x-kubernetes-map-type": "atomic"}
     )
+
+
+def left_open() -> msgspec.Meta:
+    """A map or part whose inside the API server does not look at, because it is written
+    often and grows: checking every node of it costs more than the rest of a write."""
+    return msgspec.Meta(extra_json_schema={PRESERVE: True})
 
 
 def schema_of(declared: Any, *, no_defaults_at: str = "") -> Schema:
@@ -136,6 +145,8 @@ class _Writer:
         for word, wanted in (("list", "array"), ("map", "object")):
             if schema.get("type") != wanted:
                 extra.pop(f"x-kubernetes-{word}-type", None)
+        if extra.get(PRESERVE):
+            schema = {name: schema[name] for name in schema if name not in _INSIDE}
         validations = schema.get("x-kubernetes-validations", [])
         schema = {**schema, **extra}
         if validations and "x-kubernetes-validations" in extra:

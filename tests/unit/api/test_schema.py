@@ -10,7 +10,16 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from edgewise.api.schema import Rule, SchemaError, as_one, as_set, keyed_by, rules, schema_of
+from edgewise.api.schema import (
+    Rule,
+    SchemaError,
+    as_one,
+    as_set,
+    keyed_by,
+    left_open,
+    rules,
+    schema_of,
+)
 from edgewise.kube.objects import Record
 
 
@@ -55,6 +64,14 @@ class Spec(Record):
 
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a typed map that is left open": (
+        Annotated[dict[str, Port], as_one(), left_open()],
+        {
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+    ),
     "a boolean": (bool, {"type": "boolean"}),
     "an integer": (int, {"type": "integer", "format": "int64"}),
     "a range": (
