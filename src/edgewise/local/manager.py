@@ -30,11 +30,14 @@ from edgewise.local.supervision import Supervisor, pause_after
 NAME = "manager"
 _STANDBY = Path(__file__).with_name("standby.py")
 
+# A manager outlives whoever started it; a handle that is dropped before would be warned of.
+_started: list[subprocess.Popen[bytes]] = []
+
 
 def start(home: Home) -> subprocess.Popen[bytes]:
     """A standby, which becomes the manager when there is none."""
     with (home.logs / "manager.log").open("ab") as output:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_STANDBY), str(home.path)],
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -44,6 +47,8 @@ def start(home: Home) -> subprocess.Popen[bytes]:
             | {"PYTHONPATH": str(Path(edgewise.__file__).parent.parent)},
             start_new_session=True,
         )
+    _started.append(child)
+    return child
 
 
 async def keep_standby(home: Home) -> None:
