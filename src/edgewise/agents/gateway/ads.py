@@ -11,6 +11,7 @@ import grpc
 from envoy.service.discovery.v3 import discovery_pb2
 
 from edgewise.agents.gateway.resource import ResourceType
+from edgewise.agents.gateway.settings import SettingsError
 from edgewise.agents.gateway.streams import Stream, Streams
 from edgewise.agents.gateway.subscriber import Push, Said
 
@@ -47,7 +48,10 @@ class AdsServer:
 
     async def start(self, addresses: list[str]) -> None:
         for address in addresses:
-            self._server.add_insecure_port(address)
+            try:
+                self._server.add_insecure_port(address)
+            except RuntimeError as error:
+                raise SettingsError(f"cannot serve Envoy at {address}: {error}") from None
         await self._server.start()
 
     async def stop(self) -> None:

@@ -181,7 +181,7 @@ class Subscriber:
         names = desired.keys() if channel.wildcard else said.subscribe
         current = {name: item.version for name, item in desired.items()}
         for name in names:
-            if current.get(name) != channel.has.get(name):
+            if name not in channel.has or channel.has[name] != current.get(name):
                 channel.stale[name] = None
         channel.stale.update(dict.fromkeys(channel.has.keys() - current.keys()))
         # Envoy waits for a first answer of a type before it goes on, even an empty one.
