@@ -126,7 +126,7 @@ def make_context(trust: ServerTrust, client: ClientCertificate | None) -> ssl.SS
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if client is not None:
-        _load_client(context, client)
+        load_pair(context, client)
     return context
 
 
@@ -142,7 +142,9 @@ def _load_authority(context: ssl.SSLContext, authority: Pem) -> None:
         ) from error
 
 
-def _load_client(context: ssl.SSLContext, client: ClientCertificate) -> None:
+def load_pair(context: ssl.SSLContext, client: ClientCertificate) -> None:
+    """Let `context` show a certificate, from now on and without disturbing open connections."""
+
     def refuse_to_ask() -> str:
         raise ConfigError(
             f"the client key {client.key.path or 'in the kubeconfig'} is encrypted with a "
