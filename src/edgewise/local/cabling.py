@@ -17,7 +17,7 @@ from edgewise.local import network, processes
 from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.connections import Peer, peers
 from edgewise.local.errors import LocalError
-from edgewise.local.layout import ClusterRecord, Home
+from edgewise.local.layout import LINK_PREFIX, TABLE_PREFIX, ClusterRecord, Home
 from edgewise.local.processes import Process
 
 # The cut of a whole cluster, among the names of cut nodes.
@@ -154,6 +154,27 @@ def _run(command: list[str], text: str, pid: int | None, *, check: bool) -> None
     )
     if check and done.returncode != 0:
         raise CableError(f"{' '.join(command)} failed: {done.stderr.strip()}\n{text}")
+
+
+def host_links() -> list[str]:
+    """The host's ends of cables to clusters."""
+    return sorted(name for name in os.listdir("/sys/class/net") if name.startswith(LINK_PREFIX))
+
+
+def filter_tables() -> list[str]:
+    """The host's packet filters for clusters."""
+    try:
+        listing = subprocess.run(
+            ["nft", "list", "tables"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+        ).stdout
+    except FileNotFoundError:
+        return []  # without nft there never was one
+    names = [line.split()[-1] for line in listing.splitlines() if line.strip()]
+    return sorted(name for name in names if name.startswith(TABLE_PREFIX))
 
 
 @contextlib.contextmanager

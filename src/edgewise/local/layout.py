@@ -18,7 +18,10 @@ from edgewise.local.errors import LocalError
 from edgewise.local.spec import ClusterSpec
 
 LINK_PREFIX = "ew-"
+TABLE_PREFIX = "edgewise-"
 CGROUP = "edgewise"
+# Of folders that are about to be removed.
+GONE_PREFIX = ".gone-"
 
 
 def state_root() -> Path:
@@ -96,7 +99,7 @@ class Home:
 
     @property
     def filter_table(self) -> str:
-        return f"edgewise-{self.short}"
+        return TABLE_PREFIX + self.short
 
     @property
     def cgroup(self) -> str:
@@ -127,7 +130,11 @@ def homes(root: Path | None = None) -> list[Home]:
     folder = (root or state_root()) / "clusters"
     if not folder.is_dir():
         return []
-    return [Home(path) for path in sorted(folder.iterdir()) if path.is_dir()]
+    return [
+        Home(path)
+        for path in sorted(folder.iterdir())
+        if path.is_dir() and not path.name.startswith(".")
+    ]
 
 
 def certificate(folder: Path, name: str) -> Path:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from pathlib import Path
 
 import msgspec
 
 from edgewise.local import cabling, cgroups, processes, registry
-from edgewise.local.layout import CGROUP, LINK_PREFIX, Home, homes, state_root
-
-TABLE_PREFIX = "edgewise-"
+from edgewise.local.layout import CGROUP, Home, homes, state_root
+from edgewise.local.teardown import remove_remains
 
 
 class Leftovers(msgspec.Struct, frozen=True):
@@ -44,32 +42,31 @@ def everything() -> Leftovers:
     """All that belongs to any local cluster of this user, wanted or not."""
     found = processes.marked()
     root = os.geteuid() == 0
-    folder = registry.registry_folder()
-    claims = [str(entry) for entry in folder.iterdir()] if folder.is_dir() else []
     return Leftovers(
         processes=[f"{p.pid} {p.component} of {p.cluster}" for p in found],
         mounts=_mounts(),
         network_namespaces=_network_namespaces(found),
-        links=_links() if root else [],
-        filter_tables=_filter_tables() if root else [],
+        links=cabling.host_links() if root else [],
+        filter_tables=cabling.filter_tables() if root else [],
         cgroups=sorted(f"{CGROUP}/{name}" for name in cgroups.children()) if root else [],
-        files=[str(home.path) for home in homes()] + claims,
+        files=_files(),
     )
 
 
 def sweep() -> None:
     """Remove what no existing cluster owns. Clusters of other state folders are left alone."""
     processes.kill_all(lambda: [p for p in processes.marked() if not Path(p.cluster).is_dir()])
+    remove_remains(state_root() / "clusters")
     if os.geteuid() != 0:
         return
     kept = _owners()
     for name in cgroups.children():
         if f"{CGROUP}/{name}" not in {home.cgroup for home in kept}:
             cgroups.remove(f"{CGROUP}/{name}")
-    for link in _links():
+    for link in cabling.host_links():
         if link not in {home.host_link for home in kept}:
             cabling.ip([f"link del {link}"], check=False)
-    for table in _filter_tables():
+    for table in cabling.filter_tables():
         if table not in {home.filter_table for home in kept}:
             cabling.nft(f"delete table inet {table}\n", check=False)
 
@@ -81,21 +78,9 @@ def _owners() -> list[Home]:
     return [*known, *homes()]
 
 
-def _links() -> list[str]:
-    with contextlib.suppress(FileNotFoundError):
-        return sorted(n for n in os.listdir("/sys/class/net") if n.startswith(LINK_PREFIX))
-    return []
-
-
-def _filter_tables() -> list[str]:
-    try:
-        listing = subprocess.run(
-            ["nft", "list", "tables"], check=True, capture_output=True, text=True, timeout=10
-        ).stdout
-    except FileNotFoundError:
-        return []
-    names = [line.split()[-1] for line in listing.splitlines() if line.strip()]
-    return sorted(name for name in names if name.startswith(TABLE_PREFIX))
+def _files() -> list[str]:
+    folders = (state_root() / "clusters", registry.registry_folder())
+    return [str(entry) for folder in folders if folder.is_dir() for entry in folder.iterdir()]
 
 
 def _mounts() -> list[str]:

@@ -30,15 +30,19 @@ from edgewise.local.supervision import Supervisor, pause_after
 NAME = "manager"
 _STANDBY = Path(__file__).with_name("standby.py")
 
-# A manager outlives whoever started it; a handle that is dropped before would be warned of.
-_started: list[subprocess.Popen[bytes]] = []
+
+def ensure(home: Home) -> None:
+    """There is a manager from now on, if there was none; it does not depend on this process."""
+    if not any(process.component == NAME for process in processes.of_cluster(home.path)):
+        start_standby(home, detached=True).wait(timeout=20)
 
 
-def start(home: Home) -> subprocess.Popen[bytes]:
-    """A standby, which becomes the manager when there is none."""
+def start_standby(home: Home, *, detached: bool = False) -> subprocess.Popen[bytes]:
+    """It becomes the manager when there is none."""
+    command = [sys.executable, "-I", "-S", str(_STANDBY), str(home.path)]
     with (home.logs / "manager.log").open("ab") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_STANDBY), str(home.path)],
+        return subprocess.Popen(
+            [*command, "detached"] if detached else command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -47,14 +51,12 @@ def start(home: Home) -> subprocess.Popen[bytes]:
             | {"PYTHONPATH": str(Path(edgewise.__file__).parent.parent)},
             start_new_session=True,
         )
-    _started.append(child)
-    return child
 
 
 async def keep_standby(home: Home) -> None:
     deaths = 0
     while True:
-        child = start(home)
+        child = start_standby(home)
         while child.poll() is None:  # noqa: ASYNC110 - a look twice a second is enough
             await asyncio.sleep(0.5)
         deaths += 1

@@ -14,7 +14,7 @@ import msgspec
 from edgewise.kube.client import Client
 from edgewise.kube.core import Node
 from edgewise.kube.errors import AlreadyExists, ApiError, KubeError
-from edgewise.local import progress
+from edgewise.local import manager, progress
 from edgewise.local.bootstrap import first_objects, simulated_node
 from edgewise.local.errors import StartFailed
 from edgewise.local.layout import ClusterRecord, Home
@@ -22,6 +22,7 @@ from edgewise.local.layout import ClusterRecord, Home
 # A component that ended this often while the cluster was starting will not come up.
 TOO_OFTEN = 4
 _AT_ONCE = 16
+_LOOK_EVERY = 1.0
 
 Tell = Callable[[str, str], None]
 
@@ -36,6 +37,7 @@ class Starting:
         self.deadline = time.monotonic() + timeout
         self.events = progress.Reader(home.progress, from_end=True)
         self.deaths: Counter[str] = Counter()
+        self.next_look = time.monotonic() + _LOOK_EVERY
 
     def watch_components(self, waiting_for: str) -> None:
         """Tell what the manager does; give up when it cannot work."""
@@ -59,6 +61,10 @@ class Starting:
 
     async def pause(self, waiting_for: str, seconds: float = 0.05) -> None:
         self.watch_components(waiting_for)
+        if time.monotonic() > self.next_look:
+            self.next_look = time.monotonic() + _LOOK_EVERY
+            # The manager and its standby might both have been killed.
+            await asyncio.to_thread(manager.ensure, self.home)
         await asyncio.sleep(seconds)
 
     async def until_api_answers(self, client: Client) -> None:

@@ -13,6 +13,8 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from edgewise.local.addresses import free_index
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import ClusterRecord, Home, Ports, state_root
@@ -73,6 +75,10 @@ def claim(home: Home, spec: ClusterSpec, programs: dict[str, str]) -> ClusterRec
         if home.exists():
             record = home.read()
             _enter(folder, record.index, home)
+            if not all(os.path.exists(path) for path in record.programs.values()):
+                # The engine has moved since; a cluster that is stopped may follow it.
+                record = msgspec.structs.replace(record, programs=programs)
+                home.write(record)
             return record
         taken = entries(folder)
         index = free_index(taken, networks_of_host() if os.geteuid() == 0 else ())

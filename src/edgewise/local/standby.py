@@ -12,6 +12,8 @@ import sys
 
 def main() -> None:
     home = sys.argv[1]
+    if sys.argv[2:] == ["detached"] and os.fork():
+        os._exit(0)  # whoever started it has nothing to wait for
     try:
         waiting = os.open(f"{home}/standby.lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)

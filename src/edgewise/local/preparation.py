@@ -1,0 +1,79 @@
+"""Everything that has to be there before a cluster's programs start: programs, images, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from edgewise.local.container_programs import container_programs
+from edgewise.local.control_plane import KWOK_CONFIG, corefile
+from edgewise.local.engine import find_engine
+from edgewise.local.golden import copy_store, golden_store
+from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, USERS, leaves
+from edgewise.local.images import ImageError, pause_image, python_image
+from edgewise.local.kubeconfigs import write_kubeconfig
+from edgewise.local.layout import ClusterRecord, Home, write_atomically
+from edgewise.local.node_files import node_files
+from edgewise.local.pki import ensure_pki
+from edgewise.local.readiness import Tell
+from edgewise.local.spec import ClusterSpec
+
+_API_SERVER_ALONE = ("etcd", "kube-apiserver", "kubectl")
+_CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
+_REAL_NODES = ("kubelet", "kube-proxy", "coredns", "init")
+
+
+class Supplies(msgspec.Struct, frozen=True):
+    """What a cluster is made of; it may take long to get, and belongs to no cluster."""
+
+    programs: dict[str, str]
+    # Where nodes get their images from; None where there are no real nodes.
+    image_store: Path | None = None
+
+
+def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
+    names = programs_for(spec)
+    containers = container_programs() if spec.real else {}
+    engine = find_engine(tell, programs=names)
+    programs = {name: str(engine.path(name)) for name in names} | containers
+    if not spec.real:
+        return Supplies(programs)
+    images = [pause_image(Path(programs["init"]), tell)]
+    try:
+        images.append(python_image(tell))
+    except ImageError as error:
+        # A cluster without it is still a cluster; other images can be loaded.
+        tell("python image", f"left out: {error}")
+    return Supplies(programs, golden_store(images, programs["containerd"], tell))
+
+
+def programs_for(spec: ClusterSpec) -> list[str]:
+    return [
+        *_API_SERVER_ALONE,
+        *(_CONTROLLERS if spec.controllers else ()),
+        *(("kwok",) if spec.simulated_nodes else ()),
+        *(_REAL_NODES if spec.real else ()),
+    ]
+
+
+def write_files(home: Home, record: ClusterRecord, supplies: Supplies) -> None:
+    """Everything the programs read when they start. May be repeated."""
+    for folder in (home.logs, home.config):
+        folder.mkdir(exist_ok=True, mode=0o700)
+    ensure_pki(home.pki, AUTHORITIES, leaves(record), [SERVICE_ACCOUNTS])
+    write_kubeconfig(home, record.server, ADMIN, home.kubeconfig)
+    for component in (*USERS, *record.spec.node_names):
+        if component != ADMIN:
+            path = home.component_kubeconfig(component)
+            write_kubeconfig(home, record.server, component, path)
+    write_atomically(home.config / "kwok.yaml", KWOK_CONFIG.encode())
+    write_atomically(home.config / "Corefile", corefile(home).encode())
+    for number, node in enumerate(record.spec.node_names, start=1):
+        for name, text in node_files(home, record, number).items():
+            path = home.nodes / node / name
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            write_atomically(path, text.encode(), mode=0o644)
+        images = home.nodes / node / "lib" / "containerd"
+        if supplies.image_store is not None and not images.exists():
+            copy_store(supplies.image_store, images)
