@@ -40,10 +40,10 @@ class HealthServer:
         app.router.add_get("/healthz", self._answer(self._healthy))
         app.router.add_get("/readyz", self._answer(self._ready))
         app.router.add_get("/metrics", self._show_metrics)
-        runner = web.AppRunner(app, access_log=None)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self.host, self.port, shutdown_timeout=1.0)
+            site = web.TCPSite(runner, self.host, self.port)
             try:
                 await site.start()
             except OSError as error:

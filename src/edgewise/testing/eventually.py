@@ -20,6 +20,7 @@ async def eventually(
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
+    excused: tuple[type[Exception], ...] = (AssertionError, *not_yet)
     while True:
         last = loop.time() >= deadline
         try:
@@ -29,7 +30,7 @@ async def eventually(
             # A condition made of assertions answers None when they all hold.
             if result or result is None:
                 return
-        except (AssertionError, *not_yet):
+        except excused:
             if last:
                 raise
         if last:

@@ -1,0 +1,219 @@
+"""Leader election against a real API server: never two at once, quick hand-over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from edgewise.kube.client import Client
+from edgewise.kube.coordination import Lease
+from edgewise.kube.core import ConfigMap
+from edgewise.runtime.controller import Controller
+from edgewise.runtime.leadership import Leadership, NotLeading, Timing
+from edgewise.runtime.manager import Election
+from edgewise.runtime.requeue import Requeue
+from edgewise.testing.eventually import eventually
+from tests.integration.conftest import ApiServer
+from tests.integration.runtime.widgets import Running
+
+QUICK = Timing(lease=4, stop_after=2.0, renew_every=0.3, poll_every=0.2)
+
+
+@contextlib.asynccontextmanager
+async def holding(leadership: Leadership) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(leadership.hold())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+async def test_one_leads_and_a_clean_stop_hands_over_within_two_seconds(
+    client: Client, namespace: str
+) -> None:
+    first = Leadership(client, "lead", namespace)
+    second = Leadership(client, "lead", namespace)
+    await asyncio.wait_for(first.acquire(), 5)
+    campaign = asyncio.create_task(second.acquire())
+    async with holding(first):
+        await asyncio.sleep(2.5)  # longer than a renewal and several looks
+        assert first.leading
+        assert not campaign.done()
+        with pytest.raises(NotLeading):
+            second.permit()
+    # These are the product's own times: the bar is about them, not about quick ones.
+    released = time.monotonic()
+    await first.release()
+    assert not first.leading
+    await asyncio.wait_for(campaign, 5)
+    assert time.monotonic() - released < 2.0
+    assert second.leading
+    lease = await client.get(Lease, "lead", namespace)
+    assert lease.spec.holder_identity == second.identity
+    assert lease.spec.lease_transitions == 1
+
+
+async def test_when_the_leader_falls_silent_it_stops_before_another_one_starts(
+    client: Client, namespace: str
+) -> None:
+    first = Leadership(client, "lead", namespace, timing=QUICK)
+    second = Leadership(client, "lead", namespace, timing=QUICK)
+    await asyncio.wait_for(first.acquire(), 5)
+    acted_at = {"first": 0.0, "second": 0.0}
+    silenced = time.monotonic()
+    campaign = asyncio.create_task(second.acquire())
+
+    def look() -> bool:
+        now = time.monotonic()
+        assert not (first.leading and second.leading)
+        if first.leading:
+            acted_at["first"] = now
+        if second.leading and not acted_at["second"]:
+            acted_at["second"] = now
+        return campaign.done()
+
+    await eventually(look, within=10, every=0.005)
+    look()
+    # The holder had ended a while before, and nobody waited for the whole lease.
+    assert acted_at["second"] - acted_at["first"] > 0.5
+    assert acted_at["second"] - silenced < QUICK.lease
+
+
+async def test_of_many_candidates_one_wins(client: Client, namespace: str) -> None:
+    candidates = [Leadership(client, "lead", namespace, timing=QUICK) for _ in range(10)]
+    tasks = [asyncio.create_task(each.acquire()) for each in candidates]
+    await eventually(lambda: any(each.leading for each in candidates))
+    await asyncio.sleep(0.5)
+    assert sum(each.leading for each in candidates) == 1
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def test_a_lease_that_was_taken_away_is_lost_at_the_next_renewal(
+    client: Client, namespace: str
+) -> None:
+    leadership = Leadership(client, "lead", namespace, timing=QUICK)
+    await asyncio.wait_for(leadership.acquire(), 5)
+    async with holding(leadership) as held:
+        await client.patch(
+            Lease, "lead", namespace, body={"spec": {"holderIdentity": "somebody else"}}
+        )
+        await asyncio.wait_for(held, 5)
+        assert not leadership.leading
+
+
+async def test_a_deleted_lease_is_not_taken_from_under_its_holder(
+    client: Client, namespace: str
+) -> None:
+    first = Leadership(client, "lead", namespace, timing=QUICK)
+    second = Leadership(client, "lead", namespace, timing=QUICK)
+    await asyncio.wait_for(first.acquire(), 5)
+    campaign = asyncio.create_task(second.acquire())
+    async with holding(first) as held:
+        await eventually(lambda: second._seen_held > 0)
+        await client.delete(Lease, "lead", namespace)
+        await asyncio.wait_for(held, 5)
+        assert not first.leading
+        assert not campaign.done()
+    await asyncio.wait_for(campaign, QUICK.lease + 2)
+    assert second.leading
+
+
+class Recording(Controller[ConfigMap]):
+    """Notes when it acts; two of them must never act at the same time."""
+
+    def __init__(self, name: str, acting: list[str]) -> None:
+        self.label = name
+        self.acting = acting
+
+    async def reconcile(self, config: ConfigMap) -> Requeue | None:
+        assert not [other for other in self.acting if other != self.label]
+        self.acting.append(self.label)
+        try:
+            await self.api.patch(config, {"data": {"by": self.label}})
+        finally:
+            self.acting.remove(self.label)
+        return Requeue.after(0.02)
+
+
+async def test_a_second_manager_waits_with_warm_caches_and_takes_over(
+    client: Client, namespace: str, run: Running
+) -> None:
+    await client.create(ConfigMap.named("a", namespace))
+    acting: list[str] = []
+    election = Election("lead", namespace, timing=QUICK)
+
+    async def written_by(name: str) -> bool:
+        return (await client.get(ConfigMap, "a", namespace)).data.get("by") == name
+
+    second = run(client, Recording("second", acting), election=election, until_acting=False)
+    async with run(client, Recording("first", acting), election=election):
+        await eventually(lambda: written_by("first"))
+        standby = await second.__aenter__()
+        await eventually(lambda: standby.caches.synced)
+        assert not standby.acting
+        with pytest.raises(NotLeading):
+            await standby.api.create(ConfigMap.named("forbidden", namespace))
+    stopped = time.monotonic()
+    await eventually(lambda: written_by("second"))
+    assert time.monotonic() - stopped < 2.0
+    await second.__aexit__(None, None, None)
+
+
+LEADER = """
+import asyncio, sys
+from edgewise.kube.client import Client
+from edgewise.kube.config import load_access
+from edgewise.runtime.leadership import Leadership
+
+async def main():
+    async with Client(load_access(sys.argv[1])) as client:
+        leadership = Leadership(client, "lead", sys.argv[2])
+        await leadership.acquire()
+        print("leading", flush=True)
+        await leadership.hold()
+
+asyncio.run(main())
+"""
+
+
+async def test_after_kill_another_one_leads_within_the_lease_duration(
+    client: Client, namespace: str, api_server: ApiServer, tmp_path: Path
+) -> None:
+    program = tmp_path / "leader.py"
+    program.write_text(LEADER)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(program),
+        str(api_server.kubeconfig),
+        namespace,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        assert await asyncio.wait_for(process.stdout.readline(), 20) == b"leading\n"
+        successor = Leadership(client, "lead", namespace)
+        campaign = asyncio.create_task(successor.acquire())
+        # Killed right after a renewal, which is the longest way to go.
+        renewed = (await client.get(Lease, "lead", namespace)).spec.renew_time
+
+        async def renewed_again() -> bool:
+            return (await client.get(Lease, "lead", namespace)).spec.renew_time != renewed
+
+        await eventually(renewed_again)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        killed = time.monotonic()
+        await process.wait()
+    await asyncio.wait_for(campaign, 30)
+    assert time.monotonic() - killed < Timing().lease
