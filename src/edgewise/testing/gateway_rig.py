@@ -144,25 +144,43 @@ class UdpClient(asyncio.DatagramProtocol):
         self.transport.close()
 
 
-class Agent:
-    """The parts of the agent that stand between routes and Envoy."""
+class Gateway:
+    """The agent's parts between routes and Envoy, and an Envoy."""
 
     def __init__(self, run_dir: Path, settings: Settings) -> None:
         self.run_dir = run_dir
         self.settings = settings
-        self.metrics = GatewayMetrics(CollectorRegistry())
-        self.routing = Routing(settings, self.metrics, time.monotonic)
-        self.ads = AdsServer(self.routing.streams, self.routing.known)
-        self._clock: asyncio.Task[None] | None = None
+        self.new_agent()
+        self.envoy = EnvoyProcess(run_dir, self.metrics, workers=2, drain_seconds=1.0)
+        self._supervisor: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
+    def new_agent(self) -> None:
+        self.metrics = GatewayMetrics(CollectorRegistry())
+        self.routing = Routing(self.settings, self.metrics, time.monotonic)
+        self.ads = AdsServer(self.routing.streams, self.routing.known)
+
+    async def start_agent(self) -> None:
         await self.ads.start([f"unix:{xds_socket(self.run_dir)}"])
         self._clock = asyncio.create_task(self.routing.keep_time())
 
-    async def stop(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
+    async def stop_agent(self) -> None:
+        """End the agent; Envoy goes on."""
+        self._clock.cancel()
         await self.ads.stop()
+
+    async def start(self) -> None:
+        await self.start_agent()
+        self._supervisor = asyncio.create_task(self.envoy.run())
+
+    async def stop(self) -> None:
+        await self.envoy.stop()
+        if self._supervisor is not None:
+            await asyncio.wait_for(self._supervisor, 10)
+        await self.stop_agent()
+
+    async def ready(self) -> None:
+        self.routing.known.set()
+        await eventually(lambda: not self.routing.unready, within=20)
 
     async def serve(self, session: str, *routes: Route) -> None:
         """Push, and see that Envoy has taken it."""
@@ -170,32 +188,6 @@ class Agent:
         if outcome.rejected or outcome.pending:
             raise AssertionError(f"rejected {outcome.rejected}, pending {outcome.pending}")
         self.routing.show(session, routes)
-
-
-class Gateway(Agent):
-    """An agent with its Envoy."""
-
-    def __init__(self, run_dir: Path, settings: Settings) -> None:
-        super().__init__(run_dir, settings)
-        self.envoy = EnvoyProcess(run_dir, self.metrics, workers=2, drain_seconds=1.0)
-        self._supervisor: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        await super().start()
-        self.start_envoy()
-
-    def start_envoy(self) -> None:
-        self._supervisor = asyncio.create_task(self.envoy.run())
-
-    async def stop(self) -> None:
-        await self.envoy.stop()
-        if self._supervisor is not None:
-            await asyncio.wait_for(self._supervisor, 10)
-        await super().stop()
-
-    async def ready(self) -> None:
-        self.routing.known.set()
-        await eventually(lambda: not self.routing.unready, within=20)
 
     def url(self, path: str) -> str:
         return f"http://{LOOPBACK}:{self.settings.http_port}{path}"
