@@ -1,0 +1,58 @@
+from edgewise.local import network
+from edgewise.local.addresses import AddressPlan
+from edgewise.local.connections import Peer
+
+ONE, OTHER = AddressPlan(1), AddressPlan(2)
+
+
+def test_there_is_no_default_route_anywhere() -> None:
+    everything = [
+        *network.control_plane_links(ONE),
+        *network.control_plane_routes(ONE, 3),
+        *network.node(ONE, 1, 3),
+        *network.host(ONE, "ew-x"),
+        *network.peer_routes(OTHER),
+        *network.routes_to_peers(ONE, [Peer("/x", 2)]),
+    ]
+    assert everything
+    assert not any("default" in line or " 0.0.0.0/0" in line for line in everything)
+
+
+def test_a_node_knows_the_pods_of_all_others_but_not_its_own() -> None:
+    lines = network.node(ONE, 2, 3)
+    assert "route replace 10.129.1.0/24 via 10.64.1.11" in lines
+    assert "route replace 10.129.3.0/24 via 10.64.1.13" in lines
+    assert not any("10.129.2.0/24" in line for line in lines)
+
+
+def test_the_host_lets_in_answers_and_the_api_server() -> None:
+    rules = network.host_filter("edgewise-x", ONE, "ew-x")
+    inputs = rules[rules.index("chain input") : rules.index("chain forward")]
+    assert "ct state established,related accept" in inputs
+    assert "ip saddr 10.65.1.1 ip daddr 10.65.1.2 meta l4proto tcp accept" in inputs
+    assert inputs.rstrip().removesuffix("}").rstrip().endswith("drop")
+    assert 'iifname "ew-x" drop' in rules
+    assert 'oifname "ew-x" drop' in rules
+
+
+def test_packets_for_a_cluster_never_leave_by_another_link() -> None:
+    rules = network.host_filter("edgewise-x", ONE, "ew-x")
+    assert 'ip daddr { 10.64.1.0/24, 10.129.0.0/16, 10.96.16.0/20 } oifname != "ew-x" drop' in rules
+
+
+def test_the_control_plane_forwards_to_the_host_nothing_but_answers() -> None:
+    rules = network.control_plane_filter()
+    assert "policy drop" in rules
+    assert 'iifname "br0" oifname "uplink" ct state established,related accept' in rules
+    assert 'iifname "to-*" oifname "uplink"' not in rules
+
+
+def test_a_cut_cable_is_a_link_that_is_down() -> None:
+    assert "link set node2 down" in network.plug_in(2, connected=False)
+    assert "link set node2 up" in network.plug_in(2)
+    assert "link set uplink down" in network.control_plane_links(ONE, connected=False)
+
+
+def test_the_ends_of_a_cable_between_clusters_are_named_after_the_other_end() -> None:
+    cable = network.peer_cable(ONE, OTHER, 100, 200)
+    assert cable == "link add name to-2 netns 100 type veth peer name to-1 netns 200"
