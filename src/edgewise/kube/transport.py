@@ -156,30 +156,38 @@ class Transport:
     async def websocket(
         self, path: str, *, params: list[tuple[str, str]], protocols: tuple[str, ...]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        session, tls, sent = await self._prepare(self._streams, None)
-        url = self._url(path).with_query(params)
-        try:
-            socket = await session.ws_connect(
-                url,
-                protocols=protocols,
-                headers=sent,
-                proxy=self.access.proxy,
-                ssl=tls,
-                server_hostname=self._server_name,
-                max_msg_size=0,
-                heartbeat=30.0,
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            raise await self._refused_upgrade(url, error.status) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._explain(error) from error
-        async with socket:
-            yield socket
+        # Closing a session of its own is what cuts the connection at once, without a TLS farewell.
+        async with self._session(1) as session:
+            # What passes is no JSON, and the kubelet is strict about it.
+            _, tls, sent = await self._prepare(self._streams, {"Accept": "*/*"})
+            url = self._url(path).with_query(params)
+            try:
+                socket = await session.ws_connect(
+                    url,
+                    protocols=protocols,
+                    headers=sent,
+                    proxy=self.access.proxy,
+                    ssl=tls,
+                    server_hostname=self._server_name,
+                    max_msg_size=0,
+                    heartbeat=30.0,
+                    autoclose=False,
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                question = f"{path}?{url.raw_query_string}"
+                raise await self._refused_upgrade(question, error.status) from error
+            except (aiohttp.ClientError, OSError) as error:
+                raise self._explain(error) from error
+            try:
+                yield socket
+            finally:
+                await session.close()
+                await socket.close()
 
-    async def _refused_upgrade(self, url: URL, status: int) -> KubeError:
+    async def _refused_upgrade(self, question: str, status: int) -> KubeError:
         """A refused upgrade comes without its reason; a plain GET is refused for the same one."""
         try:
-            await self.request("GET", url.raw_path_qs)
+            await self.request("GET", question)
         except ApiError as error:
             if error.status == status:
                 return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -24,19 +24,10 @@ from edgewise.runtime.certificate_authority import split_bundle
 from edgewise.runtime.certificate_rotation import Policy
 from edgewise.runtime.certificates import INJECTED, ROTATE, CertificateKeeper
 from edgewise.runtime.webhooks import PortInUse, Target, Webhook, WebhookServer, configurations
+from edgewise.testing.eventually import eventually
 
 SECRET = "edgewise-webhooks"
 QUICK = Policy(settle=1.5, overlap=4.0)
-
-
-async def until(true: Callable[[], Awaitable[Any]], what: str, seconds: float = 30) -> Any:
-    try:
-        async with asyncio.timeout(seconds):
-            while not (found := await true()):  # noqa: ASYNC110 - what is awaited is elsewhere
-                await asyncio.sleep(0.05)
-            return found
-    except TimeoutError:
-        pytest.fail(f"{what}: not within {seconds} s")
 
 
 class Scene:
@@ -91,7 +82,7 @@ class Scene:
             await keeper.ensure()
             keeping = asyncio.create_task(keeper.run()) if keep else None
             try:
-                await until(self._is_asked, "the API server asks the webhook")
+                await eventually(self._is_asked, within=30, every=0.05)
                 yield keeper
             finally:
                 if keeping is not None:
@@ -198,14 +189,14 @@ async def test_fail_closed_refuses_while_nobody_answers_and_fail_open_does_not(
     opened = scene.guard(fail_closed=False)
     await scene.register(opened)
 
-    async def passes() -> bool:
+    async def the_webhook_may_be_ignored() -> bool:
         try:
             await scene.put(fruit="pear")
         except errors.ServerError:
             return False
         return True
 
-    await until(passes, "the API server learns that the webhook may be ignored")
+    await eventually(the_webhook_may_be_ignored, within=30, every=0.05)
 
 
 @pytest.mark.parametrize("fail_closed", [True, False])
@@ -267,7 +258,7 @@ async def test_the_bundle_is_injected_again_after_somebody_removed_it(scene: Sce
             found = await scene.client.get(ValidatingWebhookConfiguration, scene.name)
             return bool(found.webhooks[0].client_config.ca_bundle)
 
-        await until(injected, "the bundle is injected again")
+        await eventually(injected, within=30, every=0.05)
 
 
 async def test_registering_again_keeps_the_bundle(scene: Scene) -> None:
@@ -292,7 +283,7 @@ async def test_a_damaged_secret_is_made_anew(scene: Scene, damage: dict[str, Any
                 return bool(stored.data.get("ca.crt")) and len(stored.data["tls.crt"]) > 100
             return False
 
-        await until(works_again, "the webhook works again")
+        await eventually(works_again, within=30, every=0.05)
         with pytest.raises(errors.Forbidden):
             await scene.put(fruit="grape")
 
@@ -372,18 +363,18 @@ async def rotate(scene: Scene) -> None:
         data = (await scene.secret()).data
         return len(split_bundle(data["ca.crt"])), data["tls.crt"] != before["tls.crt"]
 
-    async def joined() -> bool:
+    async def the_new_authority_has_joined() -> bool:
         return (await stage())[0] == 2
 
-    async def switched() -> bool:
+    async def the_new_authority_issues() -> bool:
         return (await stage())[1]
 
-    async def retired() -> bool:
+    async def the_old_authority_has_left() -> bool:
         return await stage() == (1, True)
 
-    await until(joined, "the new authority joins the bundle")
-    await until(switched, "the new authority issues the serving certificate")
-    await until(retired, "the old authority leaves the bundle")
+    await eventually(the_new_authority_has_joined, within=30, every=0.05)
+    await eventually(the_new_authority_issues, within=30, every=0.05)
+    await eventually(the_old_authority_has_left, within=30, every=0.05)
 
 
 async def test_a_port_that_is_taken_is_told(scene: Scene) -> None:
