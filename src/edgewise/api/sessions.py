@@ -153,6 +153,9 @@ class SessionTemplateSpec(Workload):
         ),
     )
 
+    queue_seconds: Seconds = 0
+    """How long a client may wait for a seat when every location is full; 0: it is refused."""
+
 
 class SessionTemplateStatus(Record):
     """What the operator knows of a template."""

@@ -15,12 +15,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from edgewise.api.fleet import SECRET_LABEL
 from edgewise.kube.core import Secret
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated
 
 PREFIX = "ewt_"
-LABEL = "fleet.edgewise.dev/api-token"
+LABEL_VALUE = "api-token"
 ROLES = (Role.ADMIN, Role.APP, Role.READER)  # clients have tokens of another kind
 
 _TOKEN = re.compile(r"ewt_(?P<id>[a-z2-7]{10})_(?P<secret>[A-Za-z0-9_-]{43})")
@@ -70,9 +71,9 @@ def secret_of(token: ApiToken, namespace: str) -> Secret:
     if token.expires is not None:
         end = datetime.fromtimestamp(token.expires, UTC).isoformat(timespec="seconds")
         data["expires"] = end.encode()
-    secret = Secret.named(secret_name(token.id), namespace, type=LABEL, data=data)
+    secret = Secret.named(secret_name(token.id), namespace, data=data)
     secret.metadata = ObjectMeta(
-        name=secret.metadata.name, namespace=namespace, labels={LABEL: "true"}
+        name=secret.metadata.name, namespace=namespace, labels={SECRET_LABEL: LABEL_VALUE}
     )
     return secret
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import jwt
 import msgspec
 
+from edgewise.api.fleet import SECRET_LABEL
 from edgewise.kube.core import Secret
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated
@@ -22,7 +23,7 @@ AUDIENCE = "edgewise/client"
 ALGORITHM = "HS256"
 LIFETIME_SECONDS = 900
 SECRET_NAME = "edgewise-server-keys"  # noqa: S105 - a name
-LABEL = "fleet.edgewise.dev/signing-keys"
+LABEL_VALUE = "signing-keys"
 CURRENT = "current"
 SMALLEST_KEY = 32
 
@@ -45,7 +46,9 @@ def new_keys_secret(namespace: str) -> Secret:
     secret = Secret.named(
         SECRET_NAME, namespace, data={CURRENT: id.encode(), id: secrets.token_bytes(SMALLEST_KEY)}
     )
-    secret.metadata = ObjectMeta(name=SECRET_NAME, namespace=namespace, labels={LABEL: "true"})
+    secret.metadata = ObjectMeta(
+        name=SECRET_NAME, namespace=namespace, labels={SECRET_LABEL: LABEL_VALUE}
+    )
     return secret
 
 

@@ -1,0 +1,213 @@
+"""What the API shows: clients, sessions, locations and templates, as one fleet.
+
+Pure: made from the objects of hub and members, wherever those come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from edgewise.api.fleet import BindingState, ClientBinding, FleetSession, MemberCluster
+from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
+from edgewise.server.placement import Place
+
+ClientState = Literal["queued", "joining", "ready", "lost"]
+LocationState = Literal["ready", "full", "cordoned", "unhealthy"]
+PartState = Literal["ready", "pending", "deleting", "unreachable", "conflict"]
+
+
+class View(msgspec.Struct, rename="camel"):
+    """camelCase in JSON, and always with all fields."""
+
+
+class PingView(View, kw_only=True):
+    """Where to measure the distance to a location."""
+
+    http: str = ""
+    udp: str = ""
+
+
+class LocationView(View, kw_only=True):
+    """A place where clients can be."""
+
+    name: str
+    region: str = ""
+    state: LocationState
+    reason: str = ""
+    ping: PingView = msgspec.field(default_factory=PingView)
+    clients: int = 0
+    waiting: int = 0
+    queued: int = 0
+    capacity: int | None = None
+    free: int | None = None
+    load: float = 0.0
+
+
+class TemplateView(View, kw_only=True):
+    """What a session can be made from."""
+
+    name: str
+    pods: list[str]
+    max_clients: int | None = None
+    timeout_seconds: int = 0
+
+
+class ClientView(View, kw_only=True):
+    """One client of a session: where it is, and how to reach its pods."""
+
+    session: str
+    client: str
+    state: ClientState
+    ready: bool = False
+    location: str | None = None
+    # Pod template to port name to address.
+    endpoints: dict[str, dict[str, str]] = {}
+    since: datetime
+    # Only of a queued client: its place in the queue (1 is next) and when it has to give up.
+    position: int | None = None
+    until: datetime | None = None
+    why: str = ""
+    moves: int = 0
+    lease_seconds: int = 0
+    message: str = ""
+
+
+class SessionLocationView(View, kw_only=True):
+    """A session's part in one location."""
+
+    state: PartState
+    reason: str = ""
+    clients: int = 0
+    ready: int = 0
+
+
+class SessionSummary(View, kw_only=True):
+    """A session without its clients."""
+
+    name: str
+    template: str
+    owner: str
+    state: Literal["active", "deleting"]
+    clients: int
+    ready: int
+    lost: int
+    queued: int
+    created: str | None = None
+
+
+class SessionView(SessionSummary, kw_only=True):
+    """One view of a session over all its locations."""
+
+    locations: dict[str, SessionLocationView]
+    clients_by_id: dict[str, ClientView]
+
+
+def view_location(place: Place, cluster: MemberCluster) -> LocationView:
+    state: LocationState = "ready"
+    reason = ""
+    if place.trouble:
+        state, reason = "unhealthy", f"{place.name} {place.trouble}"
+    elif place.cordoned:
+        state, reason = "cordoned", f"{place.name} takes no new clients"
+    elif place.full:
+        state, reason = "full", f"{place.taken} of {place.capacity} clients"
+    free = None if place.capacity is None else max(0, place.capacity - place.taken)
+    return LocationView(
+        name=place.name,
+        region=cluster.spec.region,
+        state=state,
+        reason=reason,
+        ping=PingView(http=cluster.spec.ping.http, udp=cluster.spec.ping.udp),
+        clients=place.clients,
+        waiting=place.waiting,
+        queued=place.queued,
+        capacity=place.capacity,
+        free=free,
+        load=round(place.load, 3),
+    )
+
+
+def view_template(template: SessionTemplate) -> TemplateView:
+    spec = template.spec
+    return TemplateView(
+        name=template.metadata.name,
+        pods=[each.name for each in spec.pod_templates],
+        max_clients=spec.max_clients or None,
+        timeout_seconds=spec.timeout_seconds,
+    )
+
+
+def client_state(binding: ClientBinding, status: ClientStatus | None) -> ClientState:
+    match binding.spec.state:
+        case BindingState.QUEUED:
+            return "queued"
+        case BindingState.LOST:
+            return "lost"
+        case _:
+            return "ready" if status is not None and status.ready else "joining"
+
+
+def view_client(
+    binding: ClientBinding,
+    status: ClientStatus | None,
+    *,
+    trouble: str = "",
+    position: int | None = None,
+) -> ClientView:
+    """`status` is what the client's cluster says of it, `trouble` what is wrong with that one."""
+    spec = binding.spec
+    state = client_state(binding, status)
+    status = status or ClientStatus()
+    return ClientView(
+        session=spec.session,
+        client=spec.client,
+        state=state,
+        ready=state == "ready",
+        location=spec.cluster or None,
+        endpoints=status.endpoints if spec.cluster else {},
+        since=spec.since,
+        position=position,
+        until=spec.until,
+        why=spec.why,
+        moves=spec.moves,
+        lease_seconds=spec.lease_seconds,
+        message=f"{spec.cluster} {trouble}" if spec.cluster and trouble else status.message,
+    )
+
+
+def summarize(session: FleetSession, states: Sequence[ClientState]) -> SessionSummary:
+    return SessionSummary(
+        name=session.metadata.name,
+        template=session.spec.template,
+        owner=session.spec.owner,
+        state="deleting" if session.metadata.deleting else "active",
+        clients=len(states),
+        ready=states.count("ready"),
+        lost=states.count("lost"),
+        queued=states.count("queued"),
+        created=session.metadata.creation_timestamp,
+    )
+
+
+def view_part(
+    found: Session | None, *, ours: bool, deleting: bool, trouble: str
+) -> SessionLocationView:
+    """A session's part in one location; `deleting` says that the whole session shall go."""
+    counts = found.status.counts if found is not None else None
+    clients, ready = (counts.clients or 0, counts.ready or 0) if counts else (0, 0)
+    state: PartState
+    if trouble:
+        state, reason = "unreachable", trouble
+    elif found is not None and not ours:
+        state, reason = "conflict", "a Session of this name was made there by somebody else"
+    elif deleting or (found is not None and found.metadata.deleting):
+        state, reason = "deleting", "" if found is not None else "gone"
+    elif found is None:
+        state, reason = "pending", "not made there yet"
+    else:
+        state, reason = "ready", ""
+    return SessionLocationView(state=state, reason=reason, clients=clients, ready=ready)
