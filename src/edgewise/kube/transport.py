@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlencode
 
 import aiohttp
 from yarl import URL
@@ -26,6 +27,9 @@ from edgewise.kube.tls import TlsContexts
 # A receive buffer of this size lets a burst of watch events be split in one go.
 READ_BUFFER = 1 << 20
 CONNECT_TIMEOUT_SECONDS = 10.0
+
+# Pairs where a name may come more than once.
+Params = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 class Transport:
@@ -82,7 +86,7 @@ class Transport:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Params | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
@@ -111,7 +115,7 @@ class Transport:
         self,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Params | None = None,
         headers: Mapping[str, str] | None = None,
         idle_timeout: float | None = None,
     ) -> AsyncGenerator[bytes, None]:
@@ -154,13 +158,13 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def websocket(
-        self, path: str, *, params: list[tuple[str, str]], protocols: tuple[str, ...]
+        self, path: str, *, params: Params, protocols: tuple[str, ...]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         # Closing a session of its own is what cuts the connection at once, without a TLS farewell.
         async with self._session(1) as session:
             # What passes is no JSON, and the kubelet is strict about it.
             _, tls, sent = await self._prepare(self._streams, {"Accept": "*/*"})
-            url = self._url(path).with_query(params)
+            url = self._url(path, params)
             try:
                 socket = await session.ws_connect(
                     url,
@@ -174,8 +178,7 @@ class Transport:
                     autoclose=False,
                 )
             except aiohttp.WSServerHandshakeError as error:
-                question = f"{path}?{url.raw_query_string}"
-                raise await self._refused_upgrade(question, error.status) from error
+                raise await self._refused_upgrade(path, params, error.status) from error
             except (aiohttp.ClientError, OSError) as error:
                 raise self._explain(error) from error
             try:
@@ -184,10 +187,10 @@ class Transport:
                 await session.close()
                 await socket.close()
 
-    async def _refused_upgrade(self, question: str, status: int) -> KubeError:
+    async def _refused_upgrade(self, path: str, params: Params, status: int) -> KubeError:
         """A refused upgrade comes without its reason; a plain GET is refused for the same one."""
         try:
-            await self.request("GET", question)
+            await self.request("GET", path, params=params)
         except ApiError as error:
             if error.status == status:
                 return error
@@ -204,9 +207,9 @@ class Transport:
             sent["Authorization"] = identity.authorization
         return session, self._tls.context(identity.certificate) if self._secure else True, sent
 
-    def _url(self, path: str, params: Mapping[str, str] | None = None) -> URL:
-        url = URL(self.access.server + path, encoded=True)
-        return url.with_query(params) if params else url
+    def _url(self, path: str, params: Params | None = None) -> URL:
+        query = f"?{urlencode(params)}" if params else ""
+        return URL(f"{self.access.server}{path}{query}", encoded=True)
 
     def _refusal(self, code: int, text: bytes, retry_after: str | None) -> ApiError:
         error = error_from_response(code, text, retry_after)
