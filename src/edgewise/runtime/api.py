@@ -153,10 +153,16 @@ class Api:
         *,
         grace_seconds: int | None = None,
         propagation: str | None = None,
+        unchanged: bool = False,
     ) -> bool:
-        """Delete exactly this object, never a successor; False if it was gone already."""
+        """Delete exactly this object, never a successor; False if it was gone already.
+
+        With `unchanged` only if nobody has written it since `obj` was read, else Conflict.
+        """
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
         options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
+        if unchanged:
+            options["preconditions"]["resourceVersion"] = obj.metadata.resource_version
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if propagation is not None:
@@ -170,7 +176,9 @@ class Api:
                 lambda: self._client.request("DELETE", path, body=msgspec.json.encode(options)),
                 key,
             )
-        except (NotFound, Conflict):
+        except (NotFound, Conflict) as error:
+            if unchanged and isinstance(error, Conflict):
+                raise
             self._bury(kind, key, uid)
             return False
         if msgspec.json.decode(content, type=_Header).kind == "Status":
