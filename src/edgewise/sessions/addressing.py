@@ -1,0 +1,327 @@
+"""Addresses: what a client is told, and when it may count on it.
+
+An endpoint is published when it works, and then stays: the seat decides it, not the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from edgewise.api.sessions import ClientStatus, Port, Revision
+from edgewise.sessions.children import seat_objects, seat_service_seen, wants_service
+from edgewise.sessions.draft import Draft
+from edgewise.sessions.endpoints import port_in, port_url, seat_url
+from edgewise.sessions.observed import PodSeen
+from edgewise.sessions.orders import ClaimPort, FreePort, Publication
+from edgewise.sessions.presence import LOST, STARTING, WITHOUT_SEATS
+from edgewise.sessions.routes import Seat, seat_routes
+from edgewise.sessions.seats import seat_id, seat_token, token_hash
+
+READY = "Ready"
+NOT_READY = "NotReady"
+RECOVERING = "Recovering"
+SETTLED = frozenset((READY, *WITHOUT_SEATS))
+# Of these exposures, the gateway serves each TCP and UDP port of a seat at a port of its own.
+WITH_PUBLIC_PORTS = frozenset(("Gateway", "GatewayAPI"))
+
+Endpoints = dict[str, str]
+
+
+def address_clients(draft: Draft) -> None:
+    for client in sorted(_pending(draft)):
+        if draft.clients[client].phase not in WITHOUT_SEATS:
+            _address(draft, client)
+    _tend_ports(draft)
+
+
+def _pending(draft: Draft) -> set[str]:
+    """Clients whose readiness may have changed."""
+    found = {client for client, record in draft.clients.items() if record.phase not in SETTLED}
+    found |= draft.touched & draft.clients.keys()
+    moved = [
+        pod
+        for pod, ip in draft.ip_of.items()
+        if (before := draft.old_ip_of.get(pod)) and before != ip
+    ]
+    moved += [
+        name for name, pod in draft.seen.pods.items() if not pod.ready and draft.ip_of.get(name)
+    ]
+    for pod in moved:
+        found.update(client for client, _ in draft.occupants.get(pod, ()))
+    if draft.workload.seat_tokens:
+        found.update(
+            client
+            for client, record in draft.clients.items()
+            if record.endpoints.keys() - record.tokens.keys()
+        )
+    return found & draft.clients.keys()
+
+
+def _address(draft: Draft, client: str) -> None:
+    record = draft.clients[client]
+    places = _ready_places(draft, record)
+    if places is None:
+        trouble = next(
+            (
+                pod.trouble
+                for name in record.pods.values()
+                if (pod := draft.pod(name)) and pod.trouble
+            ),
+            "",
+        )
+        if trouble:
+            draft.warn("PodsNotStarting", trouble)
+        draft.set_client(client, _waiting(draft, client, record, trouble))
+        return
+    endpoints: dict[str, Endpoints] = {}
+    tokens: dict[str, str] = {}
+    served: list[tuple[Revision, str]] = []
+    for seen, revision in places:
+        found = _endpoints(draft, client, record, seen, revision)
+        if found is None:
+            draft.set_client(client, _waiting(draft, client, record, ""))
+            return
+        if not found:
+            continue
+        endpoints[revision.pod_template] = found
+        if revision.exposure == "Gateway":
+            served.append((revision, draft.ip_of[seen.name]))
+            if draft.workload.seat_tokens:
+                tokens[revision.pod_template] = _token(draft, client, revision.pod_template)
+    ready = msgspec.structs.replace(
+        record,
+        ready=True,
+        phase=LOST if record.phase == LOST else READY,
+        endpoints=endpoints,
+        tokens=tokens,
+        message="",
+    )
+    if not served or _served_already(draft, client, ready):
+        draft.set_client(client, ready)
+        return
+    uid = draft.seen.session.metadata.uid
+    routes = [
+        route
+        for revision, ip in served
+        for route in seat_routes(
+            Seat(
+                uid,
+                client,
+                revision,
+                ip,
+                endpoints[revision.pod_template],
+                tokens.get(revision.pod_template, ""),
+            ),
+            draft.seen.site.domain,
+        )
+    ]
+    draft.publish.append(Publication(client, tuple(routes), ready))
+    draft.set_client(client, _waiting(draft, client, record, ""))
+
+
+def _ready_places(draft: Draft, record: ClientStatus) -> list[tuple[PodSeen, Revision]] | None:
+    """Where the client sits; None unless it has all it is owed, and all of it is ready."""
+    if any(made.template.name not in record.pods for made in draft.made) or not record.pods:
+        return None
+    found = []
+    for pod in record.pods.values():
+        seen, revision = draft.pod(pod), draft.revision_under(pod)
+        if seen is None or revision is None or not seen.ready or not draft.ip_of.get(pod):
+            return None
+        found.append((seen, revision))
+    return found
+
+
+def _waiting(draft: Draft, client: str, record: ClientStatus, message: str) -> ClientStatus:
+    before = draft.old.clients.get(client)
+    was_served = before is not None and (
+        before.ready or before.phase in (NOT_READY, RECOVERING) or bool(before.endpoints)
+    )
+    if record.phase == LOST:
+        phase = LOST
+    elif not was_served:
+        phase = STARTING
+    elif all(draft.ip_of.get(pod) for pod in record.pods.values()) and record.pods:
+        phase = NOT_READY
+    else:
+        phase = RECOVERING
+    return msgspec.structs.replace(record, ready=False, phase=phase, message=message)
+
+
+def _served_already(draft: Draft, client: str, ready: ClientStatus) -> bool:
+    """Whether the gateways have acknowledged all of this before."""
+    before = draft.old.clients.get(client)
+    return (
+        before is not None
+        and before.ready
+        and before.pods == ready.pods
+        and before.endpoints == ready.endpoints
+        and before.tokens == ready.tokens
+        and all(draft.old_ip_of.get(pod) == draft.ip_of[pod] for pod in ready.pods.values())
+    )
+
+
+def _token(draft: Draft, client: str, pod_template: str) -> str:
+    key = draft.seen.site.seat_key
+    seat = seat_id(key, draft.seen.session.metadata.uid, client, pod_template)
+    return token_hash(seat_token(key, seat))
+
+
+# One function per exposure: None while the endpoints do not work yet -------------------
+
+
+def _endpoints(
+    draft: Draft, client: str, record: ClientStatus, pod: PodSeen, revision: Revision
+) -> Endpoints | None:
+    published = record.endpoints.get(revision.pod_template, {})
+    match revision.exposure:
+        case "Gateway" | "GatewayAPI":
+            found = _at_gateway(draft, client, revision, published)
+            if found is not None and revision.exposure == "GatewayAPI":
+                draft.tentative[client, revision.pod_template] = found
+                return found if _accepted(draft, client, pod, revision, found) else None
+            return found
+        case "NodePort" | "LoadBalancer":
+            return _by_service(draft, client, pod, revision, published)
+        case "HostPort":
+            return _at_host(pod, revision)
+        case _:
+            return _inside(draft, client, pod, revision)
+
+
+def _at_gateway(
+    draft: Draft, client: str, revision: Revision, published: Endpoints
+) -> Endpoints | None:
+    site, pod_template = draft.seen.site, revision.pod_template
+    found: Endpoints = {}
+    for port in revision.ports:
+        if port.protocol == "HTTP":
+            old = published.get(port.name)
+            if old is None:
+                uid = draft.seen.session.metadata.uid
+                old = seat_url(site, seat_id(site.seat_key, uid, client, pod_template), port.name)
+            found[port.name] = old
+            continue
+        number = _public_port(draft, client, pod_template, port, published)
+        if number is None:
+            return None
+        found[port.name] = port_url(port.protocol, site.public_host, number)
+    return found
+
+
+def _public_port(
+    draft: Draft, client: str, pod_template: str, port: Port, published: Endpoints
+) -> int | None:
+    seen, holder = draft.seen, f"{client}/{pod_template}"
+    claim = seen.port_claims.get((holder, port.name))
+    number = port_in(published.get(port.name, ""))
+    if number and (claim is None or claim.number == number):
+        return number  # `_tend_ports` looks after the claim
+    if claim is not None:
+        # Claimed by an operator that ended before it could say so.
+        order = ClaimPort(claim.number, port.protocol, holder, port.name, claim)
+    else:
+        seed = f"{seen.session.metadata.uid}/{holder}/{port.name}"
+        picked = seen.pick_port(port.protocol, seed, draft.picked)
+        if picked is None:
+            draft.warn("PortsExhausted", f"no public {port.protocol} port is free")
+            return None
+        order = ClaimPort(picked, port.protocol, holder, port.name)
+    draft.picked.add(order.number)
+    draft.claim_ports.append(order)
+    return order.number
+
+
+def _accepted(
+    draft: Draft, client: str, pod: PodSeen, revision: Revision, endpoints: Endpoints
+) -> bool:
+    """Whether the cluster's own Gateway serves all of it."""
+    for child in seat_objects(draft, client, pod.name, revision, endpoints):
+        seen = draft.seen.children.get((child.kind, child.name))
+        if seen is None or seen.digest != child.digest:
+            return False
+        if child.kind != "Service" and not seen.accepted:
+            return False
+    return True
+
+
+def _by_service(
+    draft: Draft, client: str, pod: PodSeen, revision: Revision, published: Endpoints
+) -> Endpoints | None:
+    service = seat_service_seen(draft, client, pod.name, revision)
+    if service is None:
+        return None
+    found: Endpoints = {}
+    for port in revision.ports:
+        if revision.exposure == "LoadBalancer":
+            host, number = service.ingress, port.port
+        else:
+            host = draft.seen.site.node_host or draft.seen.node_addresses.get(pod.node, "")
+            number = service.node_ports.get(port.name, 0)
+        old = published.get(port.name)
+        if not host or not number:
+            return None
+        # Any node leads there, so a published address holds when the pod moves.
+        found[port.name] = old or port_url(port.protocol, host, number)
+    return found
+
+
+def _at_host(pod: PodSeen, revision: Revision) -> Endpoints | None:
+    found: Endpoints = {}
+    for port in revision.ports:
+        protocol = "UDP" if port.protocol == "UDP" else "TCP"
+        number = pod.host_ports.get((port.port, protocol))
+        if number is None or not pod.host_ip:
+            return None
+        found[port.name] = port_url(port.protocol, pod.host_ip, number)
+    return found
+
+
+def _inside(draft: Draft, client: str, pod: PodSeen, revision: Revision) -> Endpoints | None:
+    host = draft.ip_of[pod.name]
+    if wants_service(draft, revision):
+        service = seat_service_seen(draft, client, pod.name, revision)
+        if service is None:
+            return None
+        host = f"{service.name}.{draft.seen.session.metadata.namespace}.svc"
+    return {port.name: port_url(port.protocol, host, port.port) for port in revision.ports}
+
+
+# Public ports --------------------------------------------------------------------------
+
+
+def _tend_ports(draft: Draft) -> None:
+    """Every published port is claimed, and no claim is kept for nothing."""
+    claims = draft.seen.port_claims
+    if not claims and not _has_public_ports(draft.revisions.values()):
+        return
+    wanted = {(order.holder, order.port): order.number for order in draft.claim_ports}
+    lacking = []
+    for client, record in draft.clients.items():
+        for pod_template, endpoints in record.endpoints.items():
+            for port, url in endpoints.items():
+                number = port_in(url)
+                if not number or not url.startswith(("udp:", "tcp:")):
+                    continue
+                key = (f"{client}/{pod_template}", port)
+                if wanted.setdefault(key, number) == number and key not in claims:
+                    revision = draft.revision_under(record.pods.get(pod_template, ""))
+                    if revision is not None and revision.exposure in WITH_PUBLIC_PORTS:
+                        lacking.append(ClaimPort(number, url[:3].upper(), key[0], port))
+    ordered = {(order.holder, order.port) for order in draft.claim_ports}
+    draft.claim_ports += [each for each in lacking if (each.holder, each.port) not in ordered]
+    for key, claim in claims.items():
+        if wanted.get(key) != claim.number:
+            draft.free_ports.append(FreePort(claim))
+            draft.needs_fence = True
+
+
+def _has_public_ports(revisions: Iterable[Revision]) -> bool:
+    return any(
+        port.protocol != "HTTP"
+        for revision in revisions
+        if revision.exposure in WITH_PUBLIC_PORTS
+        for port in revision.ports
+    )

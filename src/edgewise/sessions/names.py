@@ -1,0 +1,77 @@
+"""How the parts of a session are named and labelled.
+
+Names are derived, never drawn: two operators that plan the same pod name it alike, and the
+API server lets only one of them create it. Numbers in names only grow, so the name of a pod
+that is gone is never given to another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from edgewise.api.sessions import GROUP
+
+SESSION = f"{GROUP}/session"  # the name of the session a pod was made for
+SESSION_UID = f"{GROUP}/session-uid"
+TEMPLATE = f"{GROUP}/template"  # the SessionTemplate that a shared pod belongs to
+TEMPLATE_UID = f"{GROUP}/template-uid"
+POD_TEMPLATE = f"{GROUP}/pod-template"
+POD = f"{GROUP}/pod"  # lets a Service select one pod
+REVISION = f"{GROUP}/revision"
+BOUND = f"{GROUP}/bound"  # narrows the selectors of bound resources
+# Annotations.
+ORDINAL = f"{GROUP}/ordinal"
+DIGEST = f"{GROUP}/digest"
+POD_UID = f"{GROUP}/pod-uid"
+CLIENT = f"{GROUP}/client"
+
+TEMPLATE_FINALIZER = f"{GROUP}/in-use"
+
+_OWNER_PART = 24
+
+
+def pod_name(owner: str, owner_uid: str, pod_template: str, ordinal: int) -> str:
+    """At most 63 characters, so that it is also a host name and a label."""
+    return f"{_stem(owner, owner_uid, pod_template)}-{ordinal}"
+
+
+def bound_name(owner: str, resource: str) -> str:
+    """The name of a bound resource: readable, because other pods look it up by DNS."""
+    name = f"{owner}-{resource}".replace(".", "-")
+    if len(name) <= 52:  # a StatefulSet adds a number and a hash to it
+        return name
+    return f"{_cut(owner, 52 - len(resource) - 7)}-{_hash(owner, length=5)}-{resource}"
+
+
+def bound_label(owner: str) -> str:
+    """The value of a label that narrows selectors: the name, cut where it is too long."""
+    return owner if len(owner) <= 63 else f"{_cut(owner, 57)}-{_hash(owner, length=5)}"
+
+
+def digest(content: bytes) -> str:
+    """Tells whether something was made from this very content."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def seat_service_name(seat: str) -> str:
+    return f"seat-{seat}"
+
+
+def port_claim_name(protocol: str, port: int) -> str:
+    """HTTP never gets a port of its own, so TCP and UDP are all there is."""
+    return f"{protocol.lower()}-{port}"
+
+
+def _stem(owner: str, uid: str, part: str) -> str:
+    return f"{_cut(owner, _OWNER_PART)}-{part}-{_hash(owner, uid, part, length=5)}"
+
+
+def _cut(name: str, length: int) -> str:
+    return name[:length].replace(".", "-").rstrip("-")
+
+
+def _hash(*parts: str, length: int) -> str:
+    digest = hashlib.sha256("/".join(parts).encode()).digest()
+    # Letters and digits without vowels, as Kubernetes does it: no words come out of it.
+    alphabet = "bcdfghjklmnpqrstvwxz2456789"
+    return "".join(alphabet[byte % len(alphabet)] for byte in digest[:length])

@@ -1,0 +1,115 @@
+"""What a plan may know. Everything in here is a value: a plan reads nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+
+import msgspec
+
+from edgewise.api.sessions import Session, Workload
+from edgewise.sessions.site import Site
+
+
+class PodSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What matters of a pod."""
+
+    name: str
+    uid: str
+    revision: str
+    ordinal: int
+    ip: str = ""
+    host_ip: str = ""
+    node: str = ""
+    ready: bool = False
+    ended: bool = False  # its containers have ended for good
+    deleting: bool = False
+    restarts: int = 0
+    pooled: bool = False  # belongs to the template, and is only lent to a session
+    trouble: str = ""  # why it does not start
+    # (container port, TCP or UDP) -> the port of its node that leads there
+    host_ports: Mapping[tuple[int, str], int] = {}
+
+
+class ClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The Lease of a pooled pod: which session has it, or until when it waits for one."""
+
+    pod: str
+    pod_uid: str
+    uid: str
+    version: str
+    holder: str = ""  # uid of a session
+    holder_key: str = ""
+    ordinal: int = -1
+    until: float | None = None
+
+
+class PortClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    number: int
+    protocol: str
+    uid: str
+    version: str
+
+
+class ChildSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that was made from a manifest, and the digest of that manifest."""
+
+    kind: str
+    name: str
+    uid: str
+    digest: str
+    # By port name: the node port, and where a load balancer or a Gateway listens.
+    node_ports: Mapping[str, int] = {}
+    ingress: str = ""
+    accepted: bool = False
+
+
+class TemplateSeen(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    uid: str
+    deleting: bool = False
+
+
+# Of a revision, pods that are free, with their Leases, if they have any.
+Shelf = Callable[[str], Iterator[tuple[PodSeen, ClaimSeen | None]]]
+
+
+def empty_shelf(_: str) -> Iterator[tuple[PodSeen, ClaimSeen | None]]:
+    return iter(())
+
+
+# (protocol, where to begin, what else is taken) -> a port that seems free, or None.
+PickPort = Callable[[str, str, Set[int]], int | None]
+
+
+def no_port(_: str, __: str, ___: Set[int]) -> int | None:
+    return None
+
+
+class Observed(msgspec.Struct, kw_only=True):
+    session: Session
+    site: Site
+    # What the session is owed; None while the template it names is not there.
+    workload: Workload | None
+    template: TemplateSeen | None = None
+    # Pods that this session owns or holds.
+    pods: Mapping[str, PodSeen] = {}
+    # Leases that this session holds, by pod.
+    claims: Mapping[str, ClaimSeen] = {}
+    # Of a revision: pooled pods that are free, the best one first.
+    shelf: Shelf = empty_shelf
+    # Pods of which a live read said that they are gone.
+    gone: frozenset[str] = frozenset()
+    # Nodes that do not answer, and since when.
+    lost_nodes: Mapping[str, float] = {}
+    # How the resets that were started went; absent: none has ended.
+    resets: Mapping[str, bool] = {}
+    # Ports that this session has claimed, by holder and name of the port.
+    port_claims: Mapping[tuple[str, str], PortClaimSeen] = {}
+    pick_port: PickPort = no_port
+    pick_host_port: PickPort = no_port
+    # Addresses of nodes, by name.
+    node_addresses: Mapping[str, str] = {}
+    # Services, routes and bound resources of this session, by (kind, name).
+    children: Mapping[tuple[str, str], ChildSeen] = {}
+    # The sessions of the template that are older than this one, where that is limited.
+    older_sessions: int = 0

@@ -1,0 +1,108 @@
+"""Pods made from pod templates, and the revision that says from what."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from edgewise.api.sessions import PodTemplate, Port, Revision, Workload
+from edgewise.kube.core import Pod
+from edgewise.kube.objects import ObjectMeta, OwnerReference
+from edgewise.sessions import names
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A pod template as it is now, under the name that its pods carry."""
+
+    name: str
+    template: PodTemplate
+    revision: Revision
+
+
+def exposure_of(workload: Workload) -> str:
+    return workload.exposure or "Gateway"
+
+
+def reuse_of(workload: Workload) -> str:
+    return workload.reuse or "Session"
+
+
+def made_from(template: PodTemplate, workload: Workload) -> Made:
+    """The revision changes with what a running pod cannot follow: its spec, ports, exposure.
+
+    How many clients it serves, or how many pods are kept warm, holds for running pods too.
+    """
+    revision = Revision(
+        pod_template=template.name, exposure=exposure_of(workload), ports=template.ports
+    )
+    content = msgspec.json.encode([template.template, revision], order="deterministic")
+    return Made(f"{template.name}-{hashlib.sha256(content).hexdigest()[:8]}", template, revision)
+
+
+def build_pod(
+    made: Made,
+    name: str,
+    namespace: str,
+    *,
+    owner: OwnerReference,
+    labels: Mapping[str, str],
+    ordinal: int,
+    host_ports: Mapping[str, int] | None = None,
+) -> Pod:
+    """A pod of this revision. What the template's author said stays, ours is added."""
+    template = made.template.template
+    given: dict[str, Any] = template.get("metadata") or {}
+    spec = template.get("spec") or {}
+    if host_ports:
+        spec = _with_host_ports(spec, made.revision.ports, host_ports)
+    return Pod(
+        api_version=Pod.KIND.api_version,
+        kind=Pod.KIND.kind,
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            labels={
+                **(given.get("labels") or {}),
+                **labels,
+                names.POD_TEMPLATE: made.template.name,
+                names.REVISION: made.name,
+                names.POD: name,
+            },
+            annotations={**(given.get("annotations") or {}), names.ORDINAL: str(ordinal)},
+            owner_references=[owner],
+        ),
+        spec=spec,
+    )
+
+
+def _with_host_ports(
+    spec: dict[str, Any], ports: list[Port], numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    spec = copy.deepcopy(spec)
+    containers = spec.get("containers") or []
+    for port in ports:
+        number = numbers.get(port.name)
+        if number is None or not containers:
+            continue
+        protocol = "UDP" if port.protocol == "UDP" else "TCP"
+        entry = _declared(containers, port.port, protocol)
+        if entry is None:
+            entry = {"containerPort": port.port, "protocol": protocol}
+            containers[0].setdefault("ports", []).append(entry)
+        entry["hostPort"] = number
+    return spec
+
+
+def _declared(
+    containers: list[dict[str, Any]], number: int, protocol: str
+) -> dict[str, Any] | None:
+    for container in containers:
+        for entry in container.get("ports") or []:
+            if entry.get("containerPort") == number and entry.get("protocol", "TCP") == protocol:
+                found: dict[str, Any] = entry
+                return found
+    return None
