@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from edgewise.kube.objects import Kind, Object
+from edgewise.runtime.backoff import Backoff
 from edgewise.runtime.cache import Cache
 from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.reflector import IDLE_TIMEOUT, PAGE, ListWatch, Reflector
@@ -26,6 +27,7 @@ class SharedCaches:
         trims: Mapping[type[Object], Trim] | None = None,
         page: int = PAGE,
         idle_timeout: float = IDLE_TIMEOUT,
+        backoff: Backoff | None = None,
         chance: Callable[[], float] = random.random,
         monotonic: Callable[[], float] = time.monotonic,
         metrics: Metrics | None = None,
@@ -34,6 +36,7 @@ class SharedCaches:
         self._trims = dict(trims or {})
         self._page = page
         self._idle_timeout = idle_timeout
+        self._backoff = backoff
         self._chance = chance
         self._monotonic = monotonic
         self._metrics = metrics or Metrics()
@@ -54,6 +57,7 @@ class SharedCaches:
                 cache,
                 page=self._page,
                 idle_timeout=self._idle_timeout,
+                backoff=self._backoff,
                 chance=self._chance,
                 monotonic=self._monotonic,
                 metrics=self._metrics,
