@@ -34,7 +34,7 @@ generated: setup ## generated files are what the code says
 	$(bin)/edgewise crds check
 
 docs: setup ## build the site into site/, strictly
-	$(bin)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
 chaos: engine ## the long fault suites
 	EDGEWISE_CHAOS=1 $(bin)/pytest -m chaos

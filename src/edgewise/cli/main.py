@@ -23,6 +23,7 @@ COMMANDS = {
                 "edgewise.cli.engine", "Find or build the Kubernetes programs.", single=True
             ),
             "image": Entry("edgewise.cli.image", "Build, load and list images without a registry."),
+            "kubectl": Entry("edgewise.cli.kubectl", "Run kubectl against a cluster.", single=True),
         },
     ),
     "session": Entry("edgewise.cli.session", "Work with sessions and their clients."),
