@@ -30,7 +30,7 @@ class Traces:
     def __init__(self, home: Home) -> None:
         self.home = home
         self.own = {name: _inode("self", name) for name in _NAMESPACES}
-        self.seen: set[tuple[str, int]] = set()
+        self.seen: set[tuple[str, int | None]] = set()
         self.over = threading.Event()
         self.watcher = threading.Thread(target=self._watch, daemon=True)
 
@@ -73,21 +73,27 @@ class Traces:
         return [*found, *self._left_in_processes()]
 
     def _left_in_processes(self) -> list[str]:
-        found, tables = [], set()
+        found: list[str] = []
+        tables: set[int | None] = set()
         path = os.fsencode(self.home.path)
-        group = f"/{CGROUP}/{os.path.basename(self.home.cgroup)}"
         for pid in filter(str.isdigit, os.listdir("/proc")):
-            what = _read(pid, "cmdline").replace(b"\0", b" ")
-            if int(pid) == os.getpid():
+            # A process that has ended holds nothing; its parent, often init, collects it.
+            if int(pid) == os.getpid() or processes.started(int(pid)) is None:
                 continue
-            if path in what or path in _read(pid, "environ"):
-                found.append(f"process {pid}: {os.fsdecode(what)}")
-            if group.encode() in _read(pid, "cgroup"):
-                found.append(f"process {pid} in {group}: {os.fsdecode(what)}")
-            for name in _NAMESPACES:
-                inode = _inode(pid, name)
-                if inode is not None and (name, inode) in self.seen:
-                    found.append(f"{name} namespace {inode} of process {pid}: {os.fsdecode(what)}")
+            command = _read(pid, "cmdline")
+            what = f"process {pid}: {os.fsdecode(command.replace(bytes(1), b' '))}"
+            if path in command or path in _read(pid, "environ"):
+                found.append(what)
+            groups = _read(pid, "cgroup").decode()
+            if f"/{self.home.cgroup}" in groups:
+                found.append(f"{self.home.cgroup} of {what}")
+            elif f"/{CGROUP}/" in groups:
+                continue  # another cluster's, which may have been given the same numbers since
+            found += [
+                f"{name} namespace of {what}"
+                for name in _NAMESPACES
+                if (name, _inode(pid, name)) in self.seen
+            ]
             table = _inode(pid, "mnt")
             if table not in tables:
                 tables.add(table)
