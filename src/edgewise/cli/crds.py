@@ -1,4 +1,4 @@
-"""`edgewise crds`: the custom resource definitions, as files and in a cluster."""
+"""`edgewise crds`: the custom resource definitions, as files, as a page and in a cluster."""
 
 import asyncio
 from pathlib import Path
@@ -8,36 +8,41 @@ import typer
 
 from edgewise.api.installation import install as install_into
 from edgewise.api.manifests import differences, render, write
+from edgewise.api.reference import render_reference
 from edgewise.api.registry import kinds
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-Directory = Annotated[Path, typer.Option(help="Where the files are.")]
+Directory = Annotated[Path, typer.Option(help="Where the CRDs are.")]
+Reference = Annotated[Path, typer.Option(help="Where the reference page is.")]
 DIRECTORY = Path("deploy/crds")
+REFERENCE = Path("docs/reference/api.md")
 
 
 @app.command()
-def generate(directory: Directory = DIRECTORY) -> None:
-    """Write the CRDs of all kinds, and remove those that have no kind any more."""
+def generate(directory: Directory = DIRECTORY, reference: Reference = REFERENCE) -> None:
+    """Write the CRDs and the reference page of all kinds; remove CRDs without a kind."""
     files = render(kinds())
     changed = write(directory, files)
-    typer.echo(f"{len(files)} CRDs in {directory}, {len(changed)} changed")
+    reference.parent.mkdir(parents=True, exist_ok=True)
+    reference.write_text(render_reference(kinds()))
+    typer.echo(f"{len(files)} CRDs in {directory}, {len(changed)} changed; {reference} written")
 
 
 @app.command()
-def check(directory: Directory = DIRECTORY) -> None:
+def check(directory: Directory = DIRECTORY, reference: Reference = REFERENCE) -> None:
     """Fail if a file is not what the types say."""
-    stale = differences(directory, render(kinds()))
+    stale = [str(directory / name) for name in differences(directory, render(kinds()))]
+    if not reference.exists() or reference.read_text() != render_reference(kinds()):
+        stale.append(str(reference))
     if stale:
         typer.echo(
-            f"{', '.join(stale)} in {directory} differ from the types: "
-            "run `edgewise crds generate`",
-            err=True,
+            f"{', '.join(stale)}: not what the types say; run `edgewise crds generate`", err=True
         )
         raise typer.Exit(1)
-    typer.echo(f"{len(kinds())} CRDs in {directory} are up to date")
+    typer.echo(f"{len(kinds())} CRDs in {directory} and {reference} are up to date")
 
 
 @app.command()

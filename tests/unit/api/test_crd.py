@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from edgewise.api.crd import Column, CrdSpec, Scale, crd_of
 from edgewise.api.manifests import differences, render, write
+from edgewise.api.reference import render_reference
 from edgewise.api.registry import kinds
 from edgewise.api.schema import SchemaError
 from edgewise.cli.crds import app
@@ -115,11 +116,14 @@ def test_writing_makes_the_directory_hold_exactly_the_files(tmp_path: Path) -> N
 
 def test_the_committed_crds_are_what_the_types_say() -> None:
     assert differences(REPOSITORY / "deploy" / "crds", render(kinds())) == []
+    page = REPOSITORY / "docs" / "reference" / "api.md"
+    assert page.read_text() == render_reference(kinds())
 
 
 def test_the_command_writes_and_then_finds_nothing_to_complain_about(tmp_path: Path) -> None:
     run = CliRunner()
-    where = ["--directory", str(tmp_path / "crds")]
+    page = tmp_path / "docs" / "api.md"
+    where = ["--directory", str(tmp_path / "crds"), "--reference", str(page)]
     assert run.invoke(app, ["generate", *where]).exit_code == 0
     assert run.invoke(app, ["check", *where]).exit_code == 0
     (tmp_path / "crds" / "stray.yaml").write_text("kind: Stray")
@@ -127,3 +131,6 @@ def test_the_command_writes_and_then_finds_nothing_to_complain_about(tmp_path: P
     assert complaint.exit_code == 1
     assert "stray.yaml" in complaint.output
     assert "edgewise crds generate" in complaint.output
+    (tmp_path / "crds" / "stray.yaml").unlink()
+    page.write_text("something else")
+    assert "api.md" in run.invoke(app, ["check", *where]).output
