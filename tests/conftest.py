@@ -4,9 +4,19 @@ import os
 
 import pytest
 
+from edgewise.local.doctor import real_nodes_trouble
+
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 _skipped: dict[str, str] = {}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    trouble = real_nodes_trouble()
+    if trouble:
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason=trouble))
 
 
 def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

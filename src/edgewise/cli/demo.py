@@ -23,9 +23,9 @@ from edgewise.kube.client import Client
 from edgewise.kube.core import Node, Pod, Service
 from edgewise.local import clusters
 from edgewise.local.clusters import Cluster, ClusterSpec
-from edgewise.local.doctor import real_nodes_trouble
+from edgewise.local.doctor import examine
 from edgewise.local.errors import LocalError
-from edgewise.local.images import PYTHON_IMAGE, python_image
+from edgewise.local.images import PYTHON_IMAGE, ImageError, python_image
 from edgewise.local.layout import Home, state_root
 
 app = typer.Typer()
@@ -51,7 +51,7 @@ def demo(
     ] = None,
 ) -> None:
     """Start a cluster, show pods coming up, answering and recovering, and take it down again."""
-    trouble = "--simulated was given" if simulated else real_nodes_trouble()
+    trouble = "--simulated was given" if simulated else why_not_real()
     # Asked to end, it cleans up, whoever asks.
     signal.signal(signal.SIGTERM, interrupt)
     with own_cluster() as name:
@@ -68,6 +68,23 @@ def demo(
         finally:
             clusters.down(name)
             print(f"\nThe cluster {name} is taken down; nothing of it is left.", flush=True)
+
+
+# What a machine may lack and still run two small nodes.
+NOT_DECISIVE = ("engine", "disk", "memory", "inotify", "leftovers")
+
+
+def why_not_real() -> str:
+    """What keeps real nodes from running here, and what to do; empty if nothing does."""
+    for check in examine():
+        if not check.good and check.name not in NOT_DECISIVE:
+            return f"{check.name}: {check.found}" + (f"; {check.advice}" if check.advice else "")
+    try:
+        with shown_progress() as progress:
+            python_image(progress)  # without it there would be nothing to run
+    except ImageError as error:
+        return str(error)
+    return ""
 
 
 @contextmanager
@@ -110,7 +127,7 @@ async def show(name: str, trouble: str) -> None:
     stage = Stage(acts=2 if trouble else 4)
     print("Edgewise: a Kubernetes cluster on this machine, and pods that come and go.\n")
     if trouble:
-        print(f"Real nodes cannot run here ({trouble}).\n")
+        print(f"Its nodes are simulated ({trouble}).\n")
     cluster = await start(stage, name, real=not trouble)
     async with cluster.client() as client:
         pods = await bring_up_pods(stage, client, stop=bool(trouble))
@@ -128,8 +145,6 @@ async def start(stage: Stage, name: str, *, real: bool) -> Cluster:
     stage.act(f"A cluster with {'two real' if real else 'three simulated'} nodes")
     began = time.monotonic()
     with shown_progress() as progress:
-        if real:  # without it there would be nothing to run, and a cluster to no purpose
-            await asyncio.to_thread(python_image, progress)
         cluster = await clusters.bring_up(spec, tell=progress)
     async with cluster.client() as client:
         version = await client.version()
