@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import enum
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
@@ -20,6 +20,7 @@ from edgewise.agents.gateway.envoy_bootstrap import admin_socket, xds_socket
 from edgewise.agents.gateway.envoy_process import EnvoyProcess
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.routing import Routing
+from edgewise.agents.gateway.run_directory import sole
 from edgewise.agents.gateway.settings import Settings, SettingsError
 
 
@@ -68,6 +69,7 @@ class GatewayAgent:
             raise SettingsError("the control port needs a token; name its file")
         self._options = options
         self._leaving = False
+        self.failed = asyncio.Event()  # Envoy cannot be run: the end of `running` says why
         self.metrics = GatewayMetrics(CollectorRegistry())
         self.routing = Routing(options.settings, self.metrics, time.monotonic)
         self.envoy: EnvoyProcess | None = None
@@ -79,21 +81,25 @@ class GatewayAgent:
                 drain_seconds=options.drain_seconds,
             )
         self.control_port = 0
+        self.trouble: Callable[[], str] = lambda: ""  # what keeps the sessions from us
 
     @property
     def unready(self) -> str:
         """Why clients should be sent elsewhere; empty if they should come."""
-        return "the gateway is shutting down" if self._leaving else self.routing.unready
+        if self._leaving:
+            return "the gateway is shutting down"
+        trouble = "" if self.routing.known.is_set() else self.trouble()
+        return f"{self.routing.unready}: {trouble}" if trouble else self.routing.unready
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve while the block runs, then let connections end in peace."""
-        self._options.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(sole(self._options.run_dir, "agent"))
             await stack.enter_async_context(self._serving_envoys())
             await stack.enter_async_context(self._listening())
             if self.envoy is not None:
-                stack.push_async_callback(self._end_envoy, asyncio.create_task(self.envoy.run()))
+                await stack.enter_async_context(running(self.envoy, self.failed))
             try:
                 yield
             finally:
@@ -138,7 +144,15 @@ class GatewayAgent:
         finally:
             await runner.cleanup()
 
-    async def _end_envoy(self, supervisor: asyncio.Task[None]) -> None:
-        if self.envoy is not None:
-            await self.envoy.stop()
-        await supervisor
+
+@contextlib.asynccontextmanager
+async def running(envoy: EnvoyProcess, failed: asyncio.Event) -> AsyncIterator[None]:
+    """Keep Envoy running while the block runs; sets `failed` if that cannot be done."""
+    with sole(envoy.run_dir, "envoy"):
+        supervisor = asyncio.create_task(envoy.run())
+        supervisor.add_done_callback(lambda _: failed.set())
+        try:
+            yield
+        finally:
+            await envoy.stop()
+            await supervisor

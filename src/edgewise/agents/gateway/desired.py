@@ -28,8 +28,10 @@ class Desired:
         self.resources: dict[ResourceType, dict[str, Resource]] = {
             type: {} for type in ResourceType
         }
+        self.fixed: list[Part] = []  # without these nobody is served
         for resource in fixed_resources(settings):
             self.resources[resource.type][resource.name] = resource
+            self.fixed.append((resource.type, resource.name))
 
     def apply(self, changes: Changes) -> set[Part]:
         """Follow the table; returns the parts that differ now."""

@@ -88,14 +88,16 @@ class EnvoyProcess:
         metrics: GatewayMetrics,
         *,
         binary: Path | None = None,
+        xds: str = "",
         workers: int = 0,
         log_level: str = "warning",
         drain_seconds: float = 20.0,
     ) -> None:
-        self._run_dir = run_dir
+        self.run_dir = run_dir
         self._record = run_dir / "envoy.pid.json"
         self._metrics = metrics
         self._binary = binary
+        self._xds = xds
         self._workers = workers or min(8, len(os.sched_getaffinity(0)))
         self._log_level = log_level
         self._drain_seconds = drain_seconds
@@ -159,8 +161,8 @@ class EnvoyProcess:
     async def _start(self) -> asyncio.subprocess.Process:
         allow_many_files()
         binary = self._binary or find_envoy()
-        admin_socket(self._run_dir).unlink(missing_ok=True)
-        bootstrap = write_bootstrap(self._run_dir)
+        admin_socket(self.run_dir).unlink(missing_ok=True)
+        bootstrap = write_bootstrap(self.run_dir, self._xds)
         child = await asyncio.create_subprocess_exec(
             *command(binary, bootstrap, self._workers, self._log_level),
             stdin=asyncio.subprocess.DEVNULL,

@@ -37,6 +37,10 @@ class Routing:
         """The watch says that these are all the routes of `session`."""
         self._follow(self._table.replace(session, routes))
 
+    def amend(self, session: str, routes: Iterable[Route], gone: Iterable[str]) -> None:
+        """The watch says that these routes of `session` are new, and these ids gone."""
+        self._follow(self._table.amend(session, routes, gone))
+
     async def push(self, session: str, routes: list[Route], timeout: float) -> Outcome:
         """Serve `routes` now, and wait until every Envoy does."""
         self._follow(self._table.push(session, routes, self._clock() + AHEAD_SECONDS))
@@ -71,7 +75,8 @@ class Routing:
             return "no Envoy is connected"
         if not self.streams.in_sync:
             return "Envoy has not acknowledged everything yet"
-        return ""
+        refused = self.streams.refusal(self._desired.fixed)
+        return f"Envoy cannot open its entry point: {refused}" if refused else ""
 
     def _follow(self, changes: Changes) -> None:
         if changes:

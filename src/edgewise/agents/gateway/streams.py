@@ -103,6 +103,11 @@ class Streams:
         """Whether there is an Envoy, and every one has all it should have."""
         return bool(self._streams) and all(stream.subscriber.idle for stream in self._streams)
 
+    def refusal(self, parts: Iterable[Part]) -> str:
+        """Why an Envoy would not take one of `parts`; empty if none has refused."""
+        reasons = (stream.subscriber.refusal(part) for part in parts for stream in self._streams)
+        return next(filter(None, reasons), "")
+
     async def settle(self, ids: Iterable[str], timeout: float) -> Outcome:
         """Wait until every Envoy has acknowledged or one has refused each of `ids`."""
         deadline = asyncio.get_running_loop().time() + timeout
@@ -133,12 +138,10 @@ class Streams:
         if not parts:
             outcome.rejected[id] = "the route is no longer wanted"
             return True
-        for stream in self._streams:
-            for part in parts:
-                reason = stream.subscriber.refusal(part)
-                if reason:
-                    outcome.rejected[id] = reason
-                    return True
+        reason = self.refusal(parts)
+        if reason:
+            outcome.rejected[id] = reason
+            return True
         if not self._everywhere(parts):
             return False
         outcome.acked.append(id)

@@ -62,16 +62,25 @@ class RouteTable:
         """Take over all that the watch says about one session; nothing: it is gone."""
         new = {route.id: route for route in routes}
         old = self._watched.get(session, {})
-        if new:
-            self._watched[session] = new
-        else:
-            self._watched.pop(session, None)
-        touched = [id for id, _ in new.items() ^ old.items()]
-        claims = dict.fromkeys(Claim(session, id) for id in touched)
-        for claim in claims:
+        changed = dict(new.items() - old.items())
+        return self.amend(session, changed.values(), old.keys() - new.keys())
+
+    def amend(self, session: str, routes: Iterable[Route], gone: Iterable[str]) -> Changes:
+        """Take over what the watch says has changed about one session."""
+        watched = self._watched.setdefault(session, {})
+        claims: dict[Claim, None] = {}
+        for id in gone:
+            watched.pop(id, None)
+            claims[Claim(session, id)] = None
+        for route in routes:
+            watched[route.id] = route
+            claim = Claim(session, route.id)
+            claims[claim] = None
             ahead = self._ahead.get(claim)
-            if ahead is not None and new.get(claim.id) == ahead.route:
+            if ahead is not None and ahead.route == route:
                 del self._ahead[claim]
+        if not watched:
+            del self._watched[session]
         return self._settle(claims)
 
     def push(self, session: str, routes: Iterable[Route], until: float) -> Changes:
@@ -100,9 +109,6 @@ class RouteTable:
         for claim in over:
             del self._ahead[claim]
         return self._settle(over)
-
-    def sessions(self) -> list[str]:
-        return list(self._watched)
 
     def why_not(self, session: str, route: Route) -> str:
         """Why `route` is not what is served under its id; empty if it is."""
