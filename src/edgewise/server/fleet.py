@@ -116,10 +116,17 @@ class Fleet:
         found = self.part(binding)
         return found.status.clients.get(binding.spec.client) if found is not None else None
 
+    def session_of(self, binding: ClientBinding) -> FleetSession | None:
+        """The session of a binding, and not a namesake of it."""
+        session = self.hub.session(binding.spec.session)
+        if session is None or session.metadata.uid != binding.spec.session_uid:
+            return None
+        return session
+
     def part(self, binding: ClientBinding) -> Session | None:
         """The Session in the client's cluster, if it belongs to the client's session."""
         member = self.members.get(binding.spec.cluster)
-        session = self.hub.session(binding.spec.session)
+        session = self.session_of(binding)
         if member is None or session is None:
             return None
         found = member.session(binding.spec.session)

@@ -63,7 +63,7 @@ class Joined(msgspec.Struct, frozen=True):
     new: bool = False
 
 
-class _NotThere(Exception):
+class NotHere(Exception):
     """A place turned out not to do; another one may."""
 
     def __init__(self, cluster: str, why: str) -> None:
@@ -96,7 +96,7 @@ class Joining:
                 return await self._resume(session, known, wish, unfit)
             except Taken as taken:
                 known = taken.binding
-            except _NotThere as error:
+            except NotHere as error:
                 unfit[error.cluster] = str(error)
                 known = await self._bindings.read(session, client)
         raise Unavailable(f"others change the seat of {client} all the time: try again shortly", 1)
@@ -283,7 +283,7 @@ class Joining:
 
     async def _give_back(
         self, binding: ClientBinding, before: ClientBinding | None, why: str
-    ) -> _NotThere:
+    ) -> NotHere:
         if before is None:
             await self._bindings.remove(binding)
         else:
@@ -292,7 +292,7 @@ class Joining:
                 binding, **{field: getattr(before.spec, field) for field in kept}
             )
         await self._take_out(binding.spec.cluster, binding)
-        return _NotThere(binding.spec.cluster, why)
+        return NotHere(binding.spec.cluster, why)
 
     async def _take_out(self, cluster: str, binding: ClientBinding) -> None:
         """Remove the client from a cluster now, or leave that to the repair."""

@@ -1,0 +1,69 @@
+"""The queue of a full fleet is served as soon as there is room, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from edgewise.api.fleet import ClientBinding
+from edgewise.kube.objects import Key
+from edgewise.server.bindings import Bindings, Taken
+from edgewise.server.fleet import Fleet
+from edgewise.server.joining import Joining, NotHere
+from edgewise.server.placement import Choice
+from edgewise.server.queueing import plan_queue
+
+_log = logging.getLogger(__name__)
+
+
+class WaitingLine:
+    def __init__(
+        self,
+        fleet: Fleet,
+        joining: Joining,
+        bindings: Bindings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._fleet = fleet
+        self._joining = joining
+        self._bindings = bindings
+        self._clock = clock
+
+    async def look(self) -> None:
+        queue = self._fleet.queue()
+        if not queue:
+            return
+        # The queue is what is being served: it must not stand in its own way.
+        places = [msgspec.structs.replace(place, queued=0) for place in self._fleet.places()]
+        plan = plan_queue(queue, places, self._clock())
+        for name in plan.expire:
+            await self._give_up(name)
+        for name, choice in plan.admit.items():
+            await self._admit(name, choice)
+
+    async def _give_up(self, name: str) -> None:
+        binding = self._binding(name)
+        if binding is not None:
+            try:
+                await self._bindings.remove(binding)
+            except Taken:
+                return
+            _log.info("%s of %s waited in vain", binding.spec.client, binding.spec.session)
+
+    async def _admit(self, name: str, choice: Choice) -> None:
+        binding = self._binding(name)
+        session = self._fleet.session_of(binding) if binding is not None else None
+        if binding is None or session is None or session.metadata.deleting:
+            return
+        try:
+            await self._joining.move(session, binding, choice)
+        except (Taken, NotHere) as error:
+            _log.debug("%s goes on waiting: %s", binding.spec.client, error)
+
+    def _binding(self, name: str) -> ClientBinding | None:
+        hub = self._fleet.hub
+        return hub.bindings.get(Key(hub.namespace, name))

@@ -1,0 +1,78 @@
+"""Keeps the members' copies of the session templates equal to the hub's."""
+
+from __future__ import annotations
+
+import asyncio
+
+from edgewise.api.fleet import FLEET_LABEL
+from edgewise.api.sessions import SessionTemplate
+from edgewise.server.errors import HubUnreachable
+from edgewise.server.fleet import Fleet
+from edgewise.server.members import Member
+from edgewise.server.workers import Workers
+
+
+class TemplateRepair:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._hub = fleet.hub
+        # What was written last where, so that a copy that never becomes equal (a webhook in
+        # the member changes it) is not written for ever.
+        self._written: dict[tuple[str, str], str] = {}
+        self.workers = Workers("template", self.repair, count=2)
+        self._hub.templates.subscribe(self._changed)
+        fleet.members.on_open(self._member_opened)
+
+    def add_all(self) -> None:
+        names = {template.metadata.name for template in self._hub.templates}
+        for member in self._fleet.members.all():
+            names |= {template.metadata.name for template in member.templates}
+        for name in names:
+            self.workers.queue.add(name, bulk=True)
+
+    async def repair(self, name: str) -> float | None:
+        if not self._hub.mirror.ready:
+            raise HubUnreachable
+        template = self._hub.template(name)
+        members = [member for member in self._fleet.members.all() if member.ready]
+        outcomes = await asyncio.gather(
+            *(self._repair_in(member, name, template) for member in members),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return None
+
+    async def _repair_in(self, member: Member, name: str, template: SessionTemplate | None) -> None:
+        copy = member.template(name)
+        if template is None or template.metadata.deleting:
+            ours = copy is not None and self._is_copy(copy, template)
+            if copy is not None and ours and not copy.metadata.deleting:
+                await self._fleet.seats.drop_template(member, copy)
+            return
+        if copy is not None and copy.spec == template.spec:
+            return
+        key, version = (member.name, name), template.metadata.resource_version
+        if copy is not None and self._written.get(key) == version:
+            return
+        await self._fleet.seats.put_template(member, template)
+        self._written[key] = version
+
+    def _is_copy(self, copy: SessionTemplate, template: SessionTemplate | None) -> bool:
+        labelled = copy.metadata.labels.get(FLEET_LABEL) == self._hub.fleet_id
+        return labelled and (template is None or copy.metadata.uid != template.metadata.uid)
+
+    def _changed(self, old: SessionTemplate | None, new: SessionTemplate | None, _: bool) -> None:
+        found = new or old
+        if found is not None and (old is None or new is None or _matters(old, new)):
+            self.workers.queue.add(found.metadata.name)
+
+    def _member_opened(self, member: Member) -> None:
+        member.templates.subscribe(self._changed)
+        member.mirror.on_health(lambda: self.add_all() if member.ready else None)
+
+
+def _matters(old: SessionTemplate, new: SessionTemplate) -> bool:
+    before, after = old.metadata, new.metadata
+    return before.generation != after.generation or before.deleting != after.deleting

@@ -1,0 +1,222 @@
+"""A fleet for tests: a hub and members that are namespaces of one real API server.
+
+Each of them is reached through a fault proxy of its own, so each can be cut off, fall silent
+or lose answers by itself. In the members a stand-in for the session controllers says of every
+connected client that it is ready, unless it is told not to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import yaml
+
+from edgewise.api.fleet import (
+    KUBECONFIG_KEY,
+    SECRET_LABEL,
+    ClientBinding,
+    FleetSession,
+    MemberCluster,
+    MemberClusterSpec,
+)
+from edgewise.api.sessions import (
+    PodTemplate,
+    Session,
+    SessionTemplate,
+    SessionTemplateSpec,
+)
+from edgewise.kube.client import Client
+from edgewise.kube.core import Namespace, Secret
+from edgewise.kube.errors import KubeError
+from edgewise.server.mirror import Patience
+from edgewise.server.replica import Replica, Settings
+from edgewise.testing.eventually import eventually
+from edgewise.testing.fault_proxy import FaultProxy, Upstream
+
+# Everything happens on one machine, so silence means something sooner.
+QUICK = Patience(probe_every=0.2, probe_timeout=0.5, suspect_after=0.8, lost_after=2.0)
+KINDS = (FleetSession, ClientBinding, MemberCluster, Session, SessionTemplate)
+
+
+class StandIn:
+    """Plays the session controllers of one namespace."""
+
+    def __init__(self, client: Client, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self.holding_back = False  # nobody becomes ready while this is so
+
+    async def run(self) -> None:
+        while True:
+            with contextlib.suppress(KubeError):
+                listing = await self._client.list(Session, self._namespace)
+                for session in listing.items:
+                    await self._serve(session)
+                async for change in self._client.watch(
+                    Session, self._namespace, resource_version=listing.resource_version
+                ):
+                    if change.type in ("ADDED", "MODIFIED"):
+                        await self._serve(change.object)
+            await asyncio.sleep(0.05)
+
+    async def _serve(self, session: Session) -> None:
+        clients = {client: self._status(session, client) for client in session.spec.clients}
+        connected = [
+            client
+            for client, entry in session.spec.clients.items()
+            if isinstance(entry, dict) and entry.get("connected")
+        ]
+        if self.holding_back or clients == msgspec.to_builtins(session.status.clients):
+            return
+        gone = dict.fromkeys(session.status.clients.keys() - clients.keys())
+        with contextlib.suppress(KubeError):
+            await self._client.patch(
+                Session,
+                session.metadata.name,
+                self._namespace,
+                subresource="status",
+                body={
+                    "status": {
+                        "observedGeneration": session.metadata.generation,
+                        "clients": {**clients, **gone},
+                        "counts": {
+                            "clients": len(clients),
+                            "ready": len(connected),
+                            "lost": len(clients) - len(connected),
+                        },
+                    }
+                },
+            )
+
+    def _status(self, session: Session, client: str) -> dict[str, Any]:
+        entry = session.spec.clients[client]
+        if not (isinstance(entry, dict) and entry.get("connected")):
+            return {"phase": "WaitForReconnection"}
+        url = f"http://{self._name}.test/s/{session.metadata.name}-{client}/web"
+        return {"phase": "Ready", "ready": True, "endpoints": {"demo": {"web": url}}}
+
+
+class RigMember:
+    def __init__(self, name: str, namespace: str, proxy: FaultProxy, stand_in: StandIn) -> None:
+        self.name = name
+        self.namespace = namespace
+        self.proxy = proxy
+        self.stand_in = stand_in
+
+    def cut(self) -> None:
+        """Gone for everybody: connections break, new ones are cut."""
+        self.proxy.refusing = True
+        self.proxy.cut_all()
+
+    def heal(self) -> None:
+        self.proxy.refusing = False
+
+
+class FleetRig:
+    def __init__(self, direct: Client, upstream: Upstream, stack: contextlib.AsyncExitStack):
+        self.direct = direct  # past all proxies
+        self.upstream = upstream
+        self.namespace = f"hub-{secrets.token_hex(4)}"
+        self.members: dict[str, RigMember] = {}
+        self.hub_proxies: list[FaultProxy] = []
+        self._stack = stack
+
+    async def set_up(self) -> None:
+        await self.direct.create(Namespace.named(self.namespace))
+
+    async def add_member(self, name: str, **spec: Any) -> RigMember:
+        namespace = f"{name}-{secrets.token_hex(4)}"
+        await self.direct.create(Namespace.named(namespace))
+        proxy = await self._stack.enter_async_context(FaultProxy(self.upstream).running())
+        stand_in = StandIn(self.direct, namespace, name)
+        task = asyncio.create_task(stand_in.run())
+        self._stack.push_async_callback(_end, task)
+        kubeconfig = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": proxy.access.server}}],
+            "users": [],
+            "contexts": [{"name": name, "context": {"cluster": name}}],
+        }
+        secret = Secret.named(
+            f"{name}-kubeconfig",
+            self.namespace,
+            data={KUBECONFIG_KEY: yaml.safe_dump(kubeconfig).encode()},
+        )
+        secret.metadata.labels = {SECRET_LABEL: "kubeconfig"}
+        await self.direct.create(secret)
+        cluster = MemberCluster.named(
+            name,
+            self.namespace,
+            spec=MemberClusterSpec(
+                kubeconfig_secret=f"{name}-kubeconfig", namespace=namespace, **spec
+            ),
+        )
+        await self.direct.create(cluster)
+        member = self.members[name] = RigMember(name, namespace, proxy, stand_in)
+        return member
+
+    async def add_template(self, name: str = "demo", **spec: Any) -> None:
+        fields: dict[str, Any] = {"timeout_seconds": 30, **spec}
+        template = SessionTemplateSpec(pod_templates=[PodTemplate(name="demo")], **fields)
+        await self.direct.create(SessionTemplate.named(name, self.namespace, spec=template))
+
+    async def add_replica(self, **settings: Any) -> Replica:
+        """A replica with its own way to the hub, ready when this returns."""
+        proxy = await self._stack.enter_async_context(FaultProxy(self.upstream).running())
+        self.hub_proxies.append(proxy)
+        client = await self._stack.enter_async_context(Client(proxy.access, timeout=5.0))
+        wanted = Settings(namespace=self.namespace, patience=QUICK, **settings)
+        replica = Replica(client, wanted)
+        await self._stack.enter_async_context(replica.running())
+        await eventually(lambda: self.settled(replica), within=20)
+        return replica
+
+    def settled(self, replica: Replica) -> bool:
+        """Whether every member that can be reached is connected to."""
+        return all(
+            (member := replica.members.get(name)) is not None and member.ready
+            for name, rigged in self.members.items()
+            if not rigged.proxy.refusing
+        )
+
+    # The truth, past all proxies and caches ---------------------------------------------
+
+    async def bindings(self) -> dict[str, ClientBinding]:
+        listing = await self.direct.list(ClientBinding, self.namespace)
+        return {binding.spec.client: binding for binding in listing.items}
+
+    async def seats(self, session: str) -> dict[str, dict[str, Any]]:
+        """Member to what its Session says of the clients; a member without it is missing."""
+        found = {}
+        for name, member in self.members.items():
+            listing = await self.direct.list(Session, member.namespace)
+            for each in listing.items:
+                if each.metadata.name == session:
+                    found[name] = each.spec.clients
+        return found
+
+    async def sessions_in(self, member: str) -> list[str]:
+        listing = await self.direct.list(Session, self.members[member].namespace)
+        return sorted(session.metadata.name for session in listing.items)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+@contextlib.asynccontextmanager
+async def fleet_rig(direct: Client) -> AsyncIterator[FleetRig]:
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(Upstream(direct.access).connected())
+        rig = FleetRig(direct, upstream, stack)
+        await rig.set_up()
+        yield rig

@@ -1,0 +1,22 @@
+"""A fleet of namespaces on the one API server of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from edgewise.api.installation import install
+from edgewise.kube.client import Client
+from edgewise.testing.fleet_rig import KINDS, FleetRig, fleet_rig
+
+
+@pytest.fixture
+async def rig(client: Client) -> AsyncIterator[FleetRig]:
+    """Two members, `porto` and `paris`, a template, and no replica yet."""
+    await install(client, KINDS)
+    async with fleet_rig(client) as rig:
+        await rig.add_template()
+        await rig.add_member("porto")
+        await rig.add_member("paris")
+        yield rig
