@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from edgewise.kube.core import Condition
+from edgewise.kube.core import ReportedCondition
 from edgewise.kube.objects import Kind, Object, Record
 
 
@@ -18,7 +18,7 @@ class WorkloadStatus(Record):
     ready_replicas: int = 0
     updated_replicas: int = 0
     available_replicas: int = 0
-    conditions: list[Condition] = []
+    conditions: list[ReportedCondition] = []
 
 
 class Deployment(Object):
@@ -54,7 +54,7 @@ class JobStatus(Record):
     active: int = 0
     succeeded: int = 0
     failed: int = 0
-    conditions: list[Condition] = []
+    conditions: list[ReportedCondition] = []
 
 
 class Job(Object):

@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cache
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, overload
-from urllib.parse import quote
+from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
 from edgewise.kube.config import Access
 from edgewise.kube.discovery import Discovery
-from edgewise.kube.errors import Undecodable
+from edgewise.kube.documents import Listing, decode, decode_list, encode
 from edgewise.kube.objects import Kind, Object
+from edgewise.kube.paths import collection_path, object_path
 from edgewise.kube.streams import ExecResult, ExecStream, PortStream, exec_params
 from edgewise.kube.transport import Transport
-from edgewise.kube.watching import Change, ChangeDecoder, LineSplitter, undecodable
+from edgewise.kube.watching import Change, ChangeDecoder, LineSplitter
+
+__all__ = ["FIELD_MANAGER", "Change", "Client", "Listing", "Patch", "PatchBody"]
 
 T = TypeVar("T", bound=Object)
 Json = dict[str, Any]
@@ -33,37 +34,6 @@ class Patch(StrEnum):
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
-
-
-class Listing(msgspec.Struct, Generic[T]):
-    """Objects as they were at one resource version: a page of them, or all."""
-
-    items: list[T]
-    resource_version: str = ""
-    continue_token: str = ""
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(name="continue", default="")
-
-
-class _ListDocument(msgspec.Struct, Generic[T]):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[T] | None = None
-
-
-@cache
-def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    return msgspec.json.Decoder(kind)
-
-
-@cache
-def _list_decoder(kind: type[T]) -> msgspec.json.Decoder[_ListDocument[T]]:
-    return msgspec.json.Decoder(_ListDocument[kind])  # type: ignore[valid-type]
-
-
-_raw_lists = msgspec.json.Decoder(_ListDocument[msgspec.Raw])  # type: ignore[type-var]
 
 
 class Client:
@@ -131,8 +101,8 @@ class Client:
     async def get(
         self, kind: type[T], name: str, namespace: str = "", *, subresource: str = ""
     ) -> T:
-        content = await self.request("GET", _path(kind.KIND, namespace, name, subresource))
-        return _decoded(kind, content)
+        content = await self.request("GET", object_path(kind.KIND, namespace, name, subresource))
+        return decode(kind, content)
 
     async def list(
         self,
@@ -173,7 +143,7 @@ class Client:
         resource_version_match: str = "",
     ) -> AsyncGenerator[Listing[T], None]:
         """The same in pages, all from one snapshot."""
-        path = kind.KIND.path(namespace or None)
+        path = collection_path(kind.KIND, namespace)
         params = _present(
             labelSelector=labels,
             fieldSelector=fields,
@@ -183,17 +153,7 @@ class Client:
         )
         while True:
             content = await self.request("GET", path, params=params)
-            try:
-                document = _list_decoder(kind).decode(content)
-            except msgspec.ValidationError as error:
-                raise _odd_one_out(kind, content, error) from error
-            except msgspec.DecodeError as error:
-                raise Undecodable(f"the API server sent a broken list: {error}") from error
-            page = Listing(
-                document.items or [],
-                document.metadata.resource_version,
-                document.metadata.continue_token,
-            )
+            page = decode_list(kind, content)
             yield page
             if not page.continue_token:
                 return
@@ -226,16 +186,16 @@ class Client:
             fieldSelector=fields,
             timeoutSeconds=str(timeout_seconds),
         )
-        decode = ChangeDecoder(kind).decode
+        change = ChangeDecoder(kind).decode
         lines = LineSplitter()
         async with contextlib.aclosing(
             self._transport.stream(
-                kind.KIND.path(namespace or None), params=params, idle_timeout=idle_timeout
+                collection_path(kind.KIND, namespace), params=params, idle_timeout=idle_timeout
             )
         ) as chunks:
             async for chunk in chunks:
                 for line in lines.feed(chunk):
-                    yield decode(line)
+                    yield change(line)
 
     # Writing
 
@@ -250,11 +210,11 @@ class Client:
         namespace = namespace or obj.metadata.namespace
         content = await self.request(
             "POST",
-            obj.KIND.path(namespace or None),
+            collection_path(obj.KIND, namespace),
             params=_present(fieldManager=field_manager, dryRun="All" if dry_run else ""),
-            body=_encoded(obj),
+            body=encode(obj),
         )
-        return _decoded(type(obj), content)
+        return decode(type(obj), content)
 
     async def patch(
         self,
@@ -269,12 +229,12 @@ class Client:
     ) -> T:
         content = await self.request(
             "PATCH",
-            _path(kind.KIND, namespace, name, subresource),
+            object_path(kind.KIND, namespace, name, subresource),
             params={"fieldManager": field_manager},
             body=msgspec.json.encode(body),
             content_type=type,
         )
-        return _decoded(kind, content)
+        return decode(kind, content)
 
     @overload
     async def apply(
@@ -313,22 +273,22 @@ class Client:
         """
         if isinstance(obj, Object):
             kind, name, own = obj.KIND, obj.metadata.name, obj.metadata.namespace
-            body = _encoded(obj)
+            body = encode(obj)
         else:
             kind = await self.kind_of(obj["apiVersion"], obj["kind"])
             name, own = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
             body = msgspec.json.encode(obj)
-        if kind.namespaced:
-            namespace = namespace or own or self.access.namespace
+            own = own or self.access.namespace
+        namespace = (namespace or own) if kind.namespaced else ""
         content = await self.request(
             "PATCH",
-            _path(kind, namespace, name, subresource),
+            object_path(kind, namespace, name, subresource),
             params={"fieldManager": field_manager, "force": "true" if force else "false"},
             body=body,
             content_type="application/apply-patch+yaml",
         )
         if isinstance(obj, Object):
-            return _decoded(type(obj), content)
+            return decode(type(obj), content)
         return msgspec.json.decode(content, type=Json)
 
     async def replace(self, obj: T, *, subresource: str = "") -> T:
@@ -336,11 +296,11 @@ class Client:
         meta = obj.metadata
         content = await self.request(
             "PUT",
-            _path(obj.KIND, meta.namespace, meta.name, subresource),
+            object_path(obj.KIND, meta.namespace, meta.name, subresource),
             params={"fieldManager": FIELD_MANAGER},
-            body=_encoded(obj),
+            body=encode(obj),
         )
-        return _decoded(type(obj), content)
+        return decode(type(obj), content)
 
     async def delete(
         self,
@@ -361,7 +321,7 @@ class Client:
         )
         await self.request(
             "DELETE",
-            _path(kind.KIND, namespace, name),
+            object_path(kind.KIND, namespace, name),
             body=msgspec.json.encode(options) if options else None,
         )
 
@@ -466,16 +426,8 @@ class Client:
             yield PortStream(socket)
 
 
-def _path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
-    # An empty name would turn a request about one object into one about all of them.
-    if not name:
-        raise ValueError(f"a {kind.kind} must be named")
-    path = kind.path(namespace or None, quote(name, safe=""))
-    return f"{path}/{subresource}" if subresource else path
-
-
 def _pod_path(namespace: str, name: str, subresource: str) -> str:
-    return _path(Kind("", "v1", "Pod", "pods"), namespace, name, subresource)
+    return object_path(Kind("", "v1", "Pod", "pods"), namespace, name, subresource)
 
 
 def _present(**params: Any) -> dict[str, Any]:
@@ -491,29 +443,3 @@ def _log_params(
         sinceSeconds="" if since_seconds is None else str(since_seconds),
         previous="true" if previous else "",
     )
-
-
-def _encoded(obj: Object) -> bytes:
-    if not obj.kind:
-        # Objects from a list come without these two; every object that is sent needs them.
-        obj = msgspec.structs.replace(obj, api_version=obj.KIND.api_version, kind=obj.KIND.kind)
-    return msgspec.json.encode(obj)
-
-
-def _decoded(kind: type[T], content: bytes) -> T:
-    try:
-        decoded: T = _decoder(kind).decode(content)
-        return decoded
-    except msgspec.ValidationError as error:
-        raise undecodable(kind, content, error) from error
-    except msgspec.DecodeError as error:
-        raise Undecodable(f"the API server sent a broken answer: {error}") from error
-
-
-def _odd_one_out(kind: type[T], content: bytes, error: msgspec.ValidationError) -> Undecodable:
-    for item in _raw_lists.decode(content).items or []:
-        try:
-            _decoder(kind).decode(item)
-        except msgspec.ValidationError as found:
-            return undecodable(kind, item, found)
-    return Undecodable(f"the list of {kind.KIND.plural} does not fit its type: {error}")

@@ -9,8 +9,8 @@ import msgspec
 from edgewise.kube.objects import Kind, Object, Record
 
 
-class Condition(Record):
-    """A condition in the form that all built-in kinds and all of ours share."""
+class ReportedCondition(Record):
+    """What a built-in kind reports; unlike in our own kinds, most of it may be missing."""
 
     type: str
     status: str
@@ -72,7 +72,7 @@ class PodStatus(Record):
     pod_ips: list[PodIP] = msgspec.field(name="podIPs", default_factory=list)
     host_ip: str = msgspec.field(name="hostIP", default="")
     start_time: str | None = None
-    conditions: list[Condition] = []
+    conditions: list[ReportedCondition] = []
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
 
@@ -114,7 +114,7 @@ class NodeSpec(Record):
 
 class NodeStatus(Record):
     addresses: list[NodeAddress] = []
-    conditions: list[Condition] = []
+    conditions: list[ReportedCondition] = []
     capacity: dict[str, str] = {}
     allocatable: dict[str, str] = {}
     node_info: dict[str, Any] = {}

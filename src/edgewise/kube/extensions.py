@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from edgewise.kube.core import Condition
+from edgewise.kube.core import ReportedCondition
 from edgewise.kube.objects import Kind, Object, Record
 
 
 class CustomResourceDefinitionStatus(Record):
     # The API server writes null here before the names are accepted.
-    conditions: list[Condition] | None = None
+    conditions: list[ReportedCondition] | None = None
     stored_versions: list[str] | None = None
 
 

@@ -15,7 +15,7 @@ from edgewise.api.registry import kinds
 from edgewise.api.schema import Rule, as_set, keyed_by, rules
 from edgewise.kube import errors
 from edgewise.kube.client import Client
-from edgewise.kube.core import Condition
+from edgewise.kube.conditions import Condition
 from edgewise.kube.extensions import CustomResourceDefinition
 from edgewise.kube.objects import Kind, Object, Record
 
@@ -128,6 +128,16 @@ async def test_what_the_type_leaves_out_the_server_fills_in_the_same(
     assert made.spec == sent.spec
 
 
+def condition_of(kind: str) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": "True",
+        "reason": "Tested",
+        "message": "",
+        "lastTransitionTime": "2030-01-01T00:00:00Z",
+    }
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a value outside the enum": ({"material": "Wood"}, "Unsupported value"),
     "a value outside the range": ({"ports": [{"name": "a", "number": 0}]}, "greater than or equal"),
@@ -181,7 +191,7 @@ async def test_the_status_is_its_own_subresource_and_lists_merge_by_key(
                 "apiVersion": Kettle.KIND.api_version,
                 "kind": "Kettle",
                 "metadata": {"name": "a", "namespace": namespace},
-                "status": {"conditions": [{"type": kind, "status": "True"}]},
+                "status": {"conditions": [condition_of(kind)]},
             },
             field_manager=manager,
             subresource="status",

@@ -303,5 +303,25 @@ async def test_the_raw_door(client: Client) -> None:
 
 
 async def test_an_empty_name_never_becomes_a_request_about_all(client: Client) -> None:
-    with pytest.raises(ValueError, match="must be named"):
+    with pytest.raises(ValueError, match="a Pod cannot be addressed without its name"):
         await client.delete(Pod, "", "default")
+    with pytest.raises(ValueError, match="a Pod cannot be addressed without its namespace"):
+        await client.delete(Pod, "a")
+
+
+@pytest.mark.parametrize("name", ["a/status", "..", "a%2Fstatus", "../../nodes/b"])
+async def test_a_name_never_leads_to_another_path(client: Client, name: str) -> None:
+    with pytest.raises(errors.Invalid, match="cannot be a name"):
+        await client.get(ConfigMap, name, "default")
+    with pytest.raises(errors.Invalid, match="cannot be a name"):
+        await client.list(ConfigMap, name)
+
+
+async def test_a_manifest_without_a_namespace_goes_to_the_one_of_the_context(
+    client: Client, namespace: str
+) -> None:
+    client.access.namespace = namespace
+    applied = await client.apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
+    )
+    assert applied["metadata"]["namespace"] == namespace

@@ -1,0 +1,85 @@
+"""Objects and lists as JSON: decoded straight into their types, with decoders made once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Generic, TypeVar
+
+import msgspec
+
+from edgewise.kube.errors import Undecodable
+from edgewise.kube.objects import Object
+from edgewise.kube.watching import undecodable
+
+T = TypeVar("T", bound=Object)
+
+
+class Listing(msgspec.Struct, Generic[T]):
+    """Objects as they were at one resource version: a page of them, or all."""
+
+    items: list[T]
+    resource_version: str = ""
+    continue_token: str = ""
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(name="continue", default="")
+
+
+class _ListDocument(msgspec.Struct, Generic[T]):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[T] | None = None
+
+
+@cache
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(kind)
+
+
+@cache
+def _list_decoder(kind: type[T]) -> msgspec.json.Decoder[_ListDocument[T]]:
+    return msgspec.json.Decoder(_ListDocument[kind])  # type: ignore[valid-type]
+
+
+_raw_lists = msgspec.json.Decoder(_ListDocument[msgspec.Raw])  # type: ignore[type-var]
+
+
+def encode(obj: Object) -> bytes:
+    if not obj.kind:
+        # Objects from a list come without these two; every object that is sent needs them.
+        obj = msgspec.structs.replace(obj, api_version=obj.KIND.api_version, kind=obj.KIND.kind)
+    return msgspec.json.encode(obj)
+
+
+def decode(kind: type[T], content: bytes) -> T:
+    try:
+        decoded: T = _decoder(kind).decode(content)
+        return decoded
+    except msgspec.ValidationError as error:
+        raise undecodable(kind, content, error) from error
+    except msgspec.DecodeError as error:
+        raise Undecodable(f"the API server sent a broken answer: {error}") from error
+
+
+def decode_list(kind: type[T], content: bytes) -> Listing[T]:
+    try:
+        document = _list_decoder(kind).decode(content)
+    except msgspec.ValidationError as error:
+        raise _odd_one_out(kind, content, error) from error
+    except msgspec.DecodeError as error:
+        raise Undecodable(f"the API server sent a broken list: {error}") from error
+    return Listing(
+        document.items or [],
+        document.metadata.resource_version,
+        document.metadata.continue_token,
+    )
+
+
+def _odd_one_out(kind: type[T], content: bytes, error: msgspec.ValidationError) -> Undecodable:
+    for item in _raw_lists.decode(content).items or []:
+        try:
+            _decoder(kind).decode(item)
+        except msgspec.ValidationError as found:
+            return undecodable(kind, item, found)
+    return Undecodable(f"the list of {kind.KIND.plural} does not fit its type: {error}")
