@@ -33,15 +33,15 @@ class Peer:
         self, client: str, turn: Turn | None, detection: Detection, ended: Callable[[Peer], None]
     ) -> None:
         self.client = client
-        self.sent = 0
         self._ended = ended
         self._detection = detection
         self._channel: RTCDataChannel | None = None
         self._watching: asyncio.Task[None] | None = None
         self._closed = False
-        self._closing: asyncio.Task[None] | None = None
+        # Closed while it gathers addresses, aiortc would leave the last one open.
+        self._answering = asyncio.Lock()
         self._connection = RTCPeerConnection(configuration(turn))
-        self._deadline = asyncio.get_running_loop().call_later(CONNECT_DEADLINE, self._give_up)
+        self._deadline = asyncio.get_running_loop().call_later(CONNECT_DEADLINE, ended, self)
         self._connection.on("track", self._on_track)
         self._connection.on("datachannel", self._on_channel)
         self._connection.on("connectionstatechange", self._on_state)
@@ -53,12 +53,10 @@ class Peer:
     async def answer(self, sdp: str) -> str:
         """Accept an offer; the connection is then made by itself."""
         check_offer(sdp)
-        try:
-            await self._connection.setRemoteDescription(RTCSessionDescription(sdp, "offer"))
-        except Exception as error:  # the parser raises whatever the text made it stumble over
-            raise OfferError(f"the offer's SDP cannot be read ({error})") from error
-        await self._connection.setLocalDescription(await self._connection.createAnswer())
-        answer = str(self._connection.localDescription.sdp)
+        async with self._answering:
+            answer = "" if self._closed else await self._answer(sdp)
+        if self._closed:
+            raise OfferError("a newer offer of the same client, or a reset, came in between")
         if not candidates(answer):
             raise OfferError(
                 "this server got no address from its TURN server; "
@@ -66,20 +64,34 @@ class Peer:
             )
         return answer
 
+    async def _answer(self, sdp: str) -> str:
+        try:
+            await self._connection.setRemoteDescription(RTCSessionDescription(sdp, "offer"))
+        except Exception as error:  # the parser raises whatever the text made it stumble over
+            raise OfferError(f"the offer's SDP cannot be read ({error})") from error
+        await self._connection.setLocalDescription(await self._connection.createAnswer())
+        return str(self._connection.localDescription.sdp)
+
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         self._deadline.cancel()
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-        await self._connection.close()
+        async with self._answering:
+            if self._watching is not None:
+                self._watching.cancel()
+                await asyncio.gather(self._watching, return_exceptions=True)
+            await self._connection.close()
 
     def _on_track(self, track: MediaStreamTrack) -> None:
         if track.kind == "video" and self._watching is None:
             (receiver,) = (r for r in self._connection.getReceivers() if r.track is track)
             self._watching = asyncio.create_task(watch(receiver, self._detection, self._tell))
+            self._watching.add_done_callback(self._on_watched)
+
+    def _on_watched(self, watching: asyncio.Task[None]) -> None:
+        if not watching.cancelled() and (error := watching.exception()):
+            log.error("client %s: no more boxes", self.client, exc_info=error)
 
     def _on_channel(self, channel: RTCDataChannel) -> None:
         if channel.label == CHANNEL:
@@ -90,11 +102,6 @@ class Peer:
         if self.state == "connected":
             self._deadline.cancel()
         elif self.state in ("failed", "closed"):
-            self._give_up()
-
-    def _give_up(self) -> None:
-        if not self._closed and self._closing is None:
-            self._closing = asyncio.create_task(self.close())
             self._ended(self)
 
     def _tell(self, sighting: Sighting) -> None:
@@ -103,7 +110,6 @@ class Peer:
             return
         if channel.bufferedAmount < _MOST_UNSENT_BYTES:
             channel.send(encode(sighting))
-            self.sent += 1
 
 
 def check_offer(sdp: str) -> None:

@@ -21,6 +21,7 @@ class Seats:
         self.count = count
         self._detection = detection
         self._taken: dict[str, Peer] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
         # Two offers of one client at once: the later one must find the earlier one.
         self._one_at_a_time = asyncio.Lock()
 
@@ -44,7 +45,6 @@ class Seats:
             return await peer.answer(sdp)
         except BaseException:
             self._on_end(peer)
-            await peer.close()
             raise
 
     async def reset(self) -> int:
@@ -53,6 +53,7 @@ class Seats:
             clients = list(self._taken)
             for client in clients:
                 await self._release(client)
+            await asyncio.gather(*self._leaving)
         return len(clients)
 
     async def _release(self, client: str) -> None:
@@ -63,3 +64,6 @@ class Seats:
     def _on_end(self, peer: Peer) -> None:
         if self._taken.get(peer.client) is peer:
             del self._taken[peer.client]
+            leaving = asyncio.create_task(peer.close())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
