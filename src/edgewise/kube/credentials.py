@@ -144,12 +144,10 @@ class ExecPlugin:
         self._running = asyncio.Lock()
 
     async def identity(self) -> Identity:
-        if self._fresh() is None:
-            async with self._running:  # many requests may wait for the one run
-                if self._fresh() is None:
-                    await self._run()
-        assert self._identity is not None  # noqa: S101
-        return self._identity
+        if fresh := self._fresh():
+            return fresh
+        async with self._running:  # many requests may wait for the one run
+            return self._fresh() or await self._run()
 
     def rejected(self) -> None:
         self._identity = None
@@ -157,7 +155,7 @@ class ExecPlugin:
     def _fresh(self) -> Identity | None:
         return self._identity if self._clock() < self._valid_until else None
 
-    async def _run(self) -> None:
+    async def _run(self) -> Identity:
         interactive = self._interactive()
         output = await self._call(interactive)
         try:
@@ -185,12 +183,14 @@ class ExecPlugin:
                 Pem(data=status.client_certificate_data.encode()),
                 Pem(data=status.client_key_data.encode()),
             )
-        self._identity = Identity(bearer(status.token) if status.token else "", certificate)
+        identity = Identity(bearer(status.token) if status.token else "", certificate)
         self._valid_until = float("inf")
         if status.expiration_timestamp is not None:
             end = status.expiration_timestamp
             end = end if end.tzinfo else end.replace(tzinfo=UTC)
             self._valid_until = end.timestamp() - EXPIRY_MARGIN_SECONDS
+        self._identity = identity
+        return identity
 
     def _interactive(self) -> bool:
         terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()

@@ -149,23 +149,26 @@ class CertificateKeeper:
             made = Secret.named(self._secret.name, self._secret.namespace, data=data)
             return await self._client.create(made)
         encoded = {name: b64encode(value).decode() for name, value in data.items()}
-        return await self._patch(
-            stored, {"data": encoded, "metadata": {"annotations": {ROTATE: None}}}
-        )
+        return await self._patch(stored, annotations={ROTATE: None}, data=encoded)
 
     async def _note_injection(self, stored: Secret, bundle: bytes) -> None:
         note = f"{_digest(bundle)}@{self._clock():.0f}"
         try:
-            await self._patch(stored, {"metadata": {"annotations": {INJECTED: note}}})
+            await self._patch(stored, annotations={INJECTED: note})
         except (Conflict, NotFound):
             return  # it has changed meanwhile; the next round looks again
 
-    async def _patch(self, stored: Secret, body: dict[str, object]) -> Secret:
-        metadata = body.setdefault("metadata", {})
-        assert isinstance(metadata, dict)  # noqa: S101
-        metadata["resourceVersion"] = stored.metadata.resource_version
+    async def _patch(
+        self, stored: Secret, *, annotations: dict[str, str | None], **content: dict[str, str]
+    ) -> Secret:
+        """Refused with `Conflict` if another replica has written since we have read."""
+        version = stored.metadata.resource_version
+        metadata = {"resourceVersion": version, "annotations": annotations}
         return await self._client.patch(
-            Secret, self._secret.name, self._secret.namespace, body=body
+            Secret,
+            self._secret.name,
+            self._secret.namespace,
+            body={"metadata": metadata, **content},
         )
 
     def _show(self, material: Material) -> None:
