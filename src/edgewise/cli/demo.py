@@ -137,7 +137,7 @@ async def show(name: str, trouble: str) -> None:
     print(f"\nAll of it worked, in {stage.elapsed:.0f} s.")
     if trouble:
         print("The pods were simulated: Kubernetes ran them, but no process was behind them.")
-    print(next_steps(cluster))
+    print(next_steps(name))
 
 
 async def start(stage: Stage, name: str, *, real: bool) -> Cluster:
@@ -247,10 +247,10 @@ async def lose_a_pod(stage: Stage, client: Client) -> None:
     stage.say(f"{lost} was deleted, and replaced after {time.monotonic() - began:.1f} s")
 
 
-def next_steps(cluster: Cluster) -> str:
+def next_steps(name: str) -> str:
     return f"""
-Try next, in another terminal while it is up, or after `edgewise local up --nodes 2`:
-  export KUBECONFIG={cluster.kubeconfig} PATH=$PWD/.venv/bin:$PATH
-  {cluster.program("kubectl")} -n {NAMESPACE} get pods -o wide
-  edgewise local status
+Try next, in another terminal while it is up, or after `edgewise local up --name {name} --nodes 2`:
+  export PATH=$PWD/.venv/bin:$PATH
+  edgewise local kubectl --name {name} get pods -A -o wide
+  edgewise local status --name {name}
   edgewise local fault --help"""

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgewise.local.engine_cache import alone
 from edgewise.local.engine_pins import EngineError, Pins, numbers
 from edgewise.local.engine_progress import Progress
-from edgewise.local.package_installer import installers
+from edgewise.local.package_installer import installers, run_installer
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,7 @@ def install(lock: Path, target: Path, why: str) -> None:
     arguments = ["--target", str(target), "--no-deps", "--require-hashes", "-r", str(lock)]
     said = ""
     for installer in installers():
-        done = subprocess.run(
-            [*installer, "install", "-q", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        done = run_installer([*installer, "install", "-q", *arguments], timeout=600)
         if done.returncode == 0:
             mark_executable(target / "go")
             return

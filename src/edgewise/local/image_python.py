@@ -9,7 +9,7 @@ from pathlib import Path
 from edgewise.local.engine_pins import machine
 from edgewise.local.image_layer import Layer
 from edgewise.local.image_oci import ImageError
-from edgewise.local.package_installer import find_uv
+from edgewise.local.package_installer import find_uv, run_installer
 
 USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
 GROUPS = "root:x:0:\nnogroup:x:65534:\n"
@@ -133,7 +133,7 @@ def packages_layer(requirements: Path, root: Path, scratch: Path, *, hashed: boo
     command += ["--python-version", version, "--python-platform", platform(root)]
     command += ["--only-binary", ":all:", "--link-mode", "copy", "--requirement", str(requirements)]
     command += ["--require-hashes", "--no-deps"] if hashed else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    done = run_installer(command, timeout=900)
     if done.returncode:
         said = " ".join(done.stderr.split())[:500]
         raise ImageError(f"the packages cannot be installed: {said}")

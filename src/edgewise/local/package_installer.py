@@ -35,6 +35,25 @@ def installers() -> list[list[str]]:
     return ([[uv, "pip"]] if uv else []) + ([pip] if pip else [])
 
 
+def run_installer(command: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """Run it; once more with the system's authorities if it does not trust the other side.
+
+    uv has a list of its own, which does not know the proxy of a company.
+    """
+    for trust in ({}, {"UV_SYSTEM_CERTS": "1", "UV_NATIVE_TLS": "1"}):
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
+            env={**os.environ, **trust},
+        )
+        if done.returncode == 0 or "certificate" not in done.stderr.lower():
+            break
+    return done
+
+
 def runs(command: list[str]) -> bool:
     try:
         done = subprocess.run(command, capture_output=True, timeout=30, check=False)
