@@ -1,8 +1,7 @@
 """How soon a silent node counts as lost, and how often nodes say that they live.
 
-A cluster of real nodes alone reacts within seconds, which is what failure tests
-want. Each simulated node costs a lease write per renewal, so many of them are
-given more time.
+A small cluster reacts within seconds, which is what failure tests want. Each
+simulated node costs a lease write per renewal, so many of them are given more time.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import msgspec
 
 from edgewise.local.spec import ClusterSpec
 
+_FEW = 20
 _MANY = 200
 
 
@@ -21,8 +21,8 @@ class NodeHealth(msgspec.Struct, frozen=True):
 
 
 def node_health(spec: ClusterSpec) -> NodeHealth:
-    if spec.simulated_nodes == 0:
-        return NodeHealth(grace_seconds=16, lease_seconds=12, simulated_lease_seconds=40)
+    if spec.simulated_nodes <= _FEW:
+        return NodeHealth(grace_seconds=16, lease_seconds=12, simulated_lease_seconds=12)
     if spec.simulated_nodes <= _MANY:
         return NodeHealth(grace_seconds=50, lease_seconds=40, simulated_lease_seconds=120)
     return NodeHealth(grace_seconds=600, lease_seconds=40, simulated_lease_seconds=400)

@@ -1,0 +1,155 @@
+"""Clusters side by side: apart unless joined, small, and for several users at once."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgewise.local import clusters, joining, status
+from edgewise.local.clusters import Cluster, ClusterSpec
+from edgewise.local.engine import find_engine
+from edgewise.local.errors import LocalError
+from edgewise.local.layout import Home
+from edgewise.testing.clusters import temporary_cluster, unique_name
+from edgewise.testing.traces import Traces
+from tests.e2e.local.workloads import reaches, ready_pod
+
+pytestmark = pytest.mark.root
+
+GIGABYTE = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[Cluster, Cluster]]:
+    with temporary_cluster("one", nodes=1) as one, temporary_cluster("two", nodes=1) as two:
+        yield one, two
+
+
+@pytest.fixture
+async def addresses(pair: tuple[Cluster, Cluster]) -> list[str]:
+    """Of a serving pod in each cluster."""
+    found = []
+    for cluster in pair:
+        async with cluster.client() as client:
+            pod = await ready_pod(client, "web")
+            found.append(pod.status.pod_ip)
+    return found
+
+
+async def reached(cluster: Cluster, address: str) -> bool:
+    async with cluster.client() as client:
+        return await reaches(client, "web", address)
+
+
+async def test_pods_reach_the_other_cluster_only_while_they_are_joined(
+    pair: tuple[Cluster, Cluster], addresses: list[str]
+) -> None:
+    one, two = pair
+    assert not await reached(one, addresses[1])
+    assert not await reached(two, addresses[0])
+    joining.connect(one, two)
+    assert await reached(one, addresses[1])
+    assert await reached(two, addresses[0])
+    joining.disconnect(two, one)
+    assert not await reached(one, addresses[1])
+    assert not await reached(two, addresses[0])
+
+
+async def test_two_clusters_fit_into_three_and_a_half_gigabytes(
+    pair: tuple[Cluster, Cluster],
+) -> None:
+    seen = [await status.observe(cluster) for cluster in pair]
+    assert all(each.ready for each in seen)
+    assert sum(each.memory for each in seen) < 3.5 * GIGABYTE
+
+
+def test_addresses_do_not_overlap(pair: tuple[Cluster, Cluster]) -> None:
+    one, two = (cluster.record.addresses.networks for cluster in pair)
+    assert not any(a.overlaps(b) for a in one for b in two)
+
+
+def test_starting_twice_at_once_makes_one_cluster() -> None:
+    name = unique_name("twice")
+    made: list[Cluster] = []
+    try:
+        spec = ClusterSpec(name=name, simulated_nodes=1)
+        threads = [
+            threading.Thread(target=lambda: made.append(clusters.up(spec))) for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=180)
+        assert [cluster.record for cluster in made] == [clusters.get(name).record] * 2
+        managers = [p for p in made[0].running() if p.component == "manager" and "-m" in p.argv]
+        assert len(managers) == 1
+        with pytest.raises(LocalError, match="other options"):
+            clusters.up(ClusterSpec(name=name, simulated_nodes=2))
+    finally:
+        clusters.down(name)
+
+
+# Run as one process of another user, whose commands see each other's processes.
+PLAIN_USER = """
+import json, subprocess, sys
+commands = [
+    ["up", "--name", "plain", "--nodes", "2", "--json"],
+    ["kubeconfig", "--merge"],
+    ["status", "--name", "plain", "--json"],
+    ["down", "--all"],
+]
+results = []
+for command in commands:
+    done = subprocess.run([sys.executable, "-m", "edgewise.cli", "local", *command],
+                          capture_output=True, text=True, timeout=180)
+    results.append([done.returncode, done.stdout, done.stderr])
+print(json.dumps(results))
+"""
+
+
+def test_a_user_without_rights_gets_simulated_nodes_and_leaves_nothing(tmp_path: Path) -> None:
+    home = Home.of("plain", tmp_path / "state")
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "EDGEWISE_STATE_DIR": str(tmp_path / "state"),
+        "EDGEWISE_ENGINE_DIR": str(find_engine().path("etcd").parent),
+        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+    }
+    # Another user as far as the kernel's rights go, yet one who may read this checkout.
+    other_user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    with Traces(home) as traces:
+        ran = subprocess.run(
+            [*other_user, sys.executable, "-c", PLAIN_USER],
+            check=True,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=250,
+        )
+        up, merged, seen, down = json.loads(ran.stdout)
+        assert [up[0], merged[0], seen[0], down[0]] == [0, 0, 0, 0], ran.stdout
+        assert "real nodes need root: starting 2 simulated nodes instead" in up[2]
+        assert json.loads(up[1])["simulated_nodes"] == 2
+        assert json.loads(up[1])["server"].startswith("https://127.0.0.1:")
+        assert json.loads(seen[1])["ready"]
+        assert traces.left() == []
+    assert not (tmp_path / "state").exists()
+    assert "edgewise-plain" not in (tmp_path / "kubeconfig").read_text()
+
+
+async def test_programs_with_a_loop_of_their_own_bring_clusters_up_too() -> None:
+    name = unique_name("loop")
+    try:
+        cluster = await clusters.bring_up(ClusterSpec(name=name, controllers=False))
+        async with cluster.client() as client:
+            assert (await client.version()).startswith("v1.34")
+    finally:
+        await asyncio.to_thread(clusters.down, name)
+    with pytest.raises(LocalError, match=f"no local cluster is called '{name}'"):
+        clusters.get(name)
