@@ -33,22 +33,26 @@ def component_names(cluster: Cluster) -> list[str]:
     return [*names, MANAGER]
 
 
-def main_process(cluster: Cluster, name: str) -> Process | None:
-    """The process that is the component, not one that it started."""
+def main_processes(cluster: Cluster) -> dict[str, Process]:
+    """The process that is each component, not one that it started; none where it does not run."""
     programs = {c.name: c.argv[0] for c in components(cluster.home, cluster.record)}
     if cluster.spec.real:
         programs |= {holder.name: holder.argv[0] for holder in holders(cluster.record)}
-    if name != MANAGER and name not in programs:
+    return {
+        process.component: process
+        for process in cluster.running()
+        if process.argv[0] == programs.get(process.component)
+        or (process.component == MANAGER and "-m" in process.argv)
+    }
+
+
+def main_process(cluster: Cluster, name: str) -> Process | None:
+    known = component_names(cluster)
+    if name not in known:
         raise LocalError(
-            f"cluster {cluster.name!r} has no component {name!r}: "
-            f"it has {', '.join(component_names(cluster))}"
+            f"cluster {cluster.name!r} has no component {name!r}: it has {', '.join(known)}"
         )
-    for process in cluster.running():
-        if process.component != name:
-            continue
-        if "-m" in process.argv if name == MANAGER else process.argv[0] == programs[name]:
-            return process
-    return None
+    return main_processes(cluster).get(name)
 
 
 def kill(cluster: Cluster, name: str) -> Process:

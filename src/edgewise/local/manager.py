@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -99,9 +100,24 @@ async def manage(home: Home) -> None:
         task.result()  # a duty only ends by failing; the standby then takes over
 
 
+def until_predecessor_is_gone(home: Home, seconds: float = 2.0) -> None:
+    """A killed manager may have forked a program that has not begun yet, and looks like it."""
+
+    def forked() -> bool:
+        return any(
+            process.component == NAME and "-m" in process.argv and process.pid != os.getpid()
+            for process in processes.of_cluster(home.path)
+        )
+
+    deadline = time.monotonic() + seconds
+    while forked() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def main() -> None:
     home = Home(Path(sys.argv[1]))
     os.set_inheritable(int(sys.argv[2]), False)  # the lock is the manager's alone
+    until_predecessor_is_gone(home)
     progress.note(home.progress, NAME, progress.STARTED)
     asyncio.run(manage(home))
 

@@ -121,32 +121,39 @@ def memory(pid: int) -> int:
     return 0
 
 
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and not yet collected."""
+    with contextlib.suppress(OSError):
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
+    return []
+
+
+def look(pid: int) -> Process | None:
+    """One process, if it belongs to a cluster."""
+    if not _LINUX:
+        return next((process for process in marked() if process.pid == pid), None)
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environ = file.read()
+        if f"{CLUSTER}=".encode() not in environ:
+            return None
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            cmdline = file.read()
+    except OSError:
+        return None
+    since = started(pid)
+    variables = dict(part.split("=", 1) for part in os.fsdecode(environ).split("\0") if "=" in part)
+    if since is None or CLUSTER not in variables:
+        return None
+    argv = tuple(os.fsdecode(cmdline).removesuffix("\0").split("\0"))
+    return Process(pid, since, variables[CLUSTER], variables.get(COMPONENT, ""), argv)
+
+
 def _marked_in_proc() -> list[Process]:
-    mark = f"{CLUSTER}=".encode()
-    found = []
-    for entry in os.listdir(_PROC):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                environ = file.read()
-            if mark not in environ:
-                continue
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                cmdline = file.read()
-        except OSError:
-            continue
-        since = started(int(entry))
-        variables = dict(
-            part.split("=", 1) for part in os.fsdecode(environ).split("\0") if "=" in part
-        )
-        if since is None or CLUSTER not in variables:
-            continue
-        argv = tuple(os.fsdecode(cmdline).removesuffix("\0").split("\0"))
-        found.append(
-            Process(int(entry), since, variables[CLUSTER], variables.get(COMPONENT, ""), argv)
-        )
-    return found
+    pids = [int(entry) for entry in os.listdir(_PROC) if entry.isdigit()]
+    return [process for process in map(look, pids) if process is not None]
 
 
 def _marked_in_ps() -> list[Process]:

@@ -20,7 +20,7 @@ from edgewise.local.clusters import Cluster
 from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.connections import peers
 from edgewise.local.control_plane import SIMULATED
-from edgewise.local.faults import component_names, main_process
+from edgewise.local.faults import component_names, main_processes
 from edgewise.local.layout import Home
 from edgewise.local.readiness import usable
 
@@ -102,8 +102,9 @@ def component_statuses(cluster: Cluster) -> list[ComponentStatus]:
         if event.state == progress.ENDED
     )
     found = []
+    running = main_processes(cluster)
     for name in component_names(cluster):
-        process = main_process(cluster, name)
+        process = running.get(name)
         found.append(
             ComponentStatus(
                 name=name,

@@ -43,8 +43,12 @@ async def directly() -> list[str]:
 
 
 class Supervisor:
+    """Starts and restarts the components of one cluster; nobody else does."""
+
     def __init__(self, home: Home) -> None:
         self.home = home
+        # What a former manager left running, looked up once: after that, all is started here.
+        self.inherited = processes.of_cluster(home.path)
 
     async def keep(
         self,
@@ -53,46 +57,38 @@ class Supervisor:
         begun: Callable[[Process], Awaitable[None]] | None = None,
     ) -> None:
         """Never returns. `begun` is called with each process that is started or found."""
+        process = await self.adopted(component)
+        child: subprocess.Popen[bytes] | None = None
         deaths = 0
         while True:
             since = time.monotonic()
-            process = self.running(component)
-            child: subprocess.Popen[bytes] | None = None
-            if process is not None:
-                self.note(component, progress.ADOPTED)
-            else:
-                await self.clear_launchers(component)
+            if process is None:
                 child = self.start(component, await launcher())
-                process = await self.found(component, child)
+                process = await found(component, child)
             if process is not None:
                 if begun is not None:
                     await begun(process)
                 await gone(process)
             if child is not None:
                 await reaped(child)
+            process = None
             deaths = 1 if time.monotonic() - since > SETTLED else deaths + 1
             self.note(component, progress.ENDED, last_words(self.home.logs, component.name))
             await asyncio.sleep(pause_after(deaths))
 
-    def running(self, component: Component) -> Process | None:
-        for process in processes.of_cluster(self.home.path):
-            if process.component == component.name and process.argv[0] == component.argv[0]:
+    async def adopted(self, component: Component) -> Process | None:
+        """The component that runs already; what was only about to become it is ended."""
+        mine = [process for process in self.inherited if process.component == component.name]
+        for process in mine:
+            if process.argv[0] == component.argv[0]:
+                self.note(component, progress.ADOPTED)
                 return process
+        launching = {p for p in mine if os.path.basename(p.argv[0]) in LAUNCHERS}
+        if launching:
+            await asyncio.to_thread(
+                processes.kill_all, lambda: [process for process in launching if process.alive]
+            )
         return None
-
-    async def clear_launchers(self, component: Component) -> None:
-        """End what a killed manager was about to start, so that it is not started twice."""
-
-        def launching() -> list[Process]:
-            return [
-                process
-                for process in processes.of_cluster(self.home.path)
-                if process.component == component.name
-                and os.path.basename(process.argv[0]) in LAUNCHERS
-            ]
-
-        if launching():
-            await asyncio.to_thread(processes.kill_all, launching)
 
     def start(self, component: Component, launcher: list[str]) -> subprocess.Popen[bytes]:
         log = log_file(self.home.logs, component.name)
@@ -112,17 +108,19 @@ class Supervisor:
         self.note(component, progress.STARTED)
         return child
 
-    async def found(self, component: Component, child: subprocess.Popen[bytes]) -> Process | None:
-        """The process itself, once the launcher has become or started it."""
-        while child.poll() is None:
-            process = self.running(component)
-            if process is not None:
-                return process
-            await asyncio.sleep(0.01)
-        return None
-
     def note(self, component: Component, state: str, detail: str = "") -> None:
         progress.note(self.home.progress, component.name, state, detail)
+
+
+async def found(component: Component, child: subprocess.Popen[bytes]) -> Process | None:
+    """The process itself, once the launcher has become or started it."""
+    while child.poll() is None:
+        for pid in (child.pid, *processes.children(child.pid)):
+            process = processes.look(pid)
+            if process is not None and process.argv[0] == component.argv[0]:
+                return process
+        await asyncio.sleep(0.01)
+    return None
 
 
 async def gone(process: Process) -> None:
