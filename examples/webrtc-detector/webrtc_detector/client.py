@@ -23,8 +23,11 @@ class UsageError(ValueError):
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="webrtc_detector.client", description=__doc__)
     parser.add_argument("url", nargs="?", help="address of the server, a path prefix included")
-    parser.add_argument("--targets", help="JSON list of {url, client, iceServers} ('-': stdin)")
+    parser.add_argument(
+        "--targets", help="JSON list of {url, client, iceServers, token} ('-': stdin)"
+    )
     parser.add_argument("--client", default="client", help="who the client is")
+    parser.epilog = "Secrets come from the environment: TURN_PASSWORD, and SEAT_TOKEN if needed."
     parser.add_argument("--turn", metavar="URL", help="connect only through it: turn:HOST:PORT")
     parser.add_argument("--turn-username", help="else from the environment: TURN_USERNAME")
     parser.add_argument(
@@ -49,7 +52,15 @@ def targets(options: argparse.Namespace) -> list[Target]:
             raise UsageError(f"--targets: {error}") from error
     if not options.url.startswith(("http://", "https://")):
         raise UsageError(f"{options.url!r} is not the URL of a server; write http://HOST:PORT/path")
-    return [Target(options.url, options.client, turn_servers(options), options.share_turn)]
+    return [
+        Target(
+            options.url,
+            options.client,
+            turn_servers(options),
+            token=os.environ.get("SEAT_TOKEN", ""),
+            share_turn=options.share_turn,
+        )
+    ]
 
 
 def turn_servers(options: argparse.Namespace) -> list[Turn]:

@@ -27,6 +27,8 @@ class Target(msgspec.Struct, frozen=True, rename="camel"):
     url: str
     client: str = "client"
     ice_servers: list[Turn] = []
+    # For a gateway that asks for one.
+    token: str = ""
     # Also tell the server our TURN credentials, when it is not near the TURN server itself.
     share_turn: bool = False
 
@@ -148,11 +150,12 @@ class _Run:
         if self.target.share_turn and self.turn is not None:
             body["turn"] = {"username": self.turn.username, "credential": self.turn.credential}
         url = self.target.url.rstrip("/") + "/offer"
+        headers = {"Authorization": f"Bearer {self.target.token}"} if self.target.token else {}
         timeout = aiohttp.ClientTimeout(total=self.filming.connect_deadline)
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as http,
-                http.post(url, json=body) as response,
+                http.post(url, json=body, headers=headers) as response,
             ):
                 text = await response.text()
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -49,6 +49,8 @@ async def test_behind_a_path_prefix_that_a_gateway_strips(
     coturn: Coturn, detector: TestServer
 ) -> None:
     async def strip(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") != "Bearer right":
+            return web.Response(status=401, text="this endpoint needs its token")
         url = detector.make_url("/" + request.match_info["rest"])
         async with ClientSession() as http:
             answer = await http.request(request.method, url, data=await request.read())
@@ -58,9 +60,12 @@ async def test_behind_a_path_prefix_that_a_gateway_strips(
     gateway.router.add_route("*", "/s/abc/{rest:.*}", strip)
     async with TestServer(gateway) as front:
         for url in ("/s/abc", "/s/abc/"):
-            target = Target(str(front.make_url(url)), "alice", [login(coturn)])
+            target = Target(str(front.make_url(url)), "alice", [login(coturn)], token="right")
             report = await measure(target, FILMING)
             assert report.ok, report
+        stranger = await measure(Target(target.url, "alice", [login(coturn)]), FILMING)
+        assert stranger.reason == "refused"
+        assert "answered 401: this endpoint needs its token" in stranger.message
 
 
 async def test_wrong_credentials_are_named(coturn: Coturn, detector: TestServer) -> None:
