@@ -175,8 +175,8 @@ class Client:
     ) -> AsyncGenerator[Change[T], None]:
         """Changes after `resource_version`, until the server ends the watch.
 
-        Bookmarks come about every minute, so silence for `idle_timeout` seconds means that
-        the connection is dead: `Unreachable`. A version that is too old raises `Gone`.
+        Bookmarks come about every minute on most clusters, so silence for `idle_timeout`
+        seconds makes the connection suspect: `Silent`. A version that is too old raises `Gone`.
         """
         params = _present(
             watch="true",

@@ -22,6 +22,14 @@ class Unreachable(KubeError):
     """No answer came: nobody knows whether the request was carried out."""
 
 
+class Silent(Unreachable):
+    """A watch had nothing to say for so long that its connection may be dead.
+
+    It may as well be alive: whether a kind that never changes gets bookmarks depends on how
+    etcd is set up. So this is a reason to watch anew, not to worry.
+    """
+
+
 class Untrusted(Unreachable):
     """The server showed a certificate that the configured CA does not vouch for."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from edgewise.kube.config import Access
 from edgewise.kube.errors import (
     ApiError,
     KubeError,
+    Silent,
     Unauthorized,
     Unreachable,
     Untrusted,
@@ -27,6 +29,14 @@ from edgewise.kube.tls import TlsContexts
 # A receive buffer of this size lets a burst of watch events be split in one go.
 READ_BUFFER = 1 << 20
 CONNECT_TIMEOUT_SECONDS = 10.0
+
+# Probe after 15 quiet seconds, then every 5; the third without an answer ends the connection.
+KEEPALIVE = {
+    "TCP_KEEPIDLE": 15,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 30_000,
+}
 
 # Pairs where a name may come more than once.
 Params = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -72,7 +82,9 @@ class Transport:
         headers.append(("Accept-Encoding", "gzip" if self.access.compress else "identity"))
         headers.extend(self.access.impersonation)
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, ttl_dns_cache=30),
+            connector=aiohttp.TCPConnector(
+                limit=connections, ttl_dns_cache=30, socket_factory=kept_alive_socket
+            ),
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=self._timeout,
@@ -153,6 +165,8 @@ class Transport:
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
         try:
             return await answer.content.readany()
+        except aiohttp.SocketTimeoutError as error:
+            raise Silent(f"{self.access.server} has been silent for too long") from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._explain(error) from error
 
@@ -166,7 +180,7 @@ class Transport:
             _, tls, sent = await self._prepare(self._streams, {"Accept": "*/*"})
             url = self._url(path, params)
             try:
-                socket = await session.ws_connect(
+                websocket = await session.ws_connect(
                     url,
                     protocols=protocols,
                     headers=sent,
@@ -182,10 +196,10 @@ class Transport:
             except (aiohttp.ClientError, OSError) as error:
                 raise self._explain(error) from error
             try:
-                yield socket
+                yield websocket
             finally:
                 await session.close()
-                await socket.close()
+                await websocket.close()
 
     async def _refused_upgrade(self, path: str, params: Params, status: int) -> KubeError:
         """A refused upgrade comes without its reason; a plain GET is refused for the same one."""
@@ -263,6 +277,20 @@ class Transport:
                 return Unreachable(f"{server} did not answer in time{origin}")
             case _:
                 return Unreachable(f"the connection to {server} was lost: {_reason(error)}")
+
+
+def kept_alive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket whose kernel asks a silent peer whether it is still there.
+
+    So a watch on a machine that vanished ends within half a minute, however quiet its kind.
+    """
+    family, kind, protocol = address[0], address[1], address[2]
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEPALIVE.items():
+        if hasattr(socket, option):  # the names differ between systems
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
 
 
 def _drop(answer: aiohttp.ClientResponse) -> None:

@@ -20,6 +20,7 @@ from edgewise.kube.config import Access
 from edgewise.kube.core import ConfigMap
 from edgewise.kube.credentials import Fixed, Identity, TokenFile, bearer
 from edgewise.kube.tls import ClientCertificate, Pem, ServerTrust
+from edgewise.kube.transport import kept_alive_socket
 
 from .pems import make_pair
 
@@ -343,9 +344,16 @@ async def test_a_half_open_watch_is_given_up() -> None:
         await reader.read()  # until the client gives up
 
     async with raw_serving(talk) as server, Client(Access(server=server)) as client:
-        with pytest.raises(errors.Unreachable, match="did not answer in time"):
+        with pytest.raises(errors.Silent, match="silent for too long"):
             async for _ in client.watch(ConfigMap, "ns", resource_version="1", idle_timeout=0.2):
                 pass
+
+
+async def test_the_kernel_looks_after_connections_that_are_quiet() -> None:
+    address = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", 1))
+    with kept_alive_socket(address) as made:
+        assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 15
 
 
 async def test_a_watch_that_is_refused_is_a_typed_error() -> None:
