@@ -48,6 +48,8 @@ def etcd(home: Home, record: ClusterRecord) -> Flags:
         "unsafe-no-fsync": True,
         "auto-compaction-retention": "10m",
         "quota-backend-bytes": 4 << 30,
+        # As kubeadm sets it: without, watches of kinds that never change get no bookmarks.
+        "watch-progress-notify-interval": "5s",
         "log-level": "warn",
     }
     for prefix in ("", "peer-"):
