@@ -48,8 +48,9 @@ def free_port() -> int:
 class Pod:
     """What stands for a pod: one server for each protocol, which say who they are."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, address: str = LOOPBACK) -> None:
         self.name = name
+        self.address = address
         self.requests: list[web.Request] = []
         self.udp_peers: set[tuple[str, int]] = set()
         self.ports: dict[Protocol, int] = {}
@@ -61,15 +62,15 @@ class Pod:
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
-        await web.TCPSite(runner, LOOPBACK, 0).start()
+        await web.TCPSite(runner, self.address, 0).start()
         self.ports["HTTP"] = runner.addresses[0][1]
 
-        server = await asyncio.start_server(self._tcp, LOOPBACK, 0)
+        server = await asyncio.start_server(self._tcp, self.address, 0)
         self._stack.callback(server.close)
         self.ports["TCP"] = server.sockets[0].getsockname()[1]
 
         transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: Datagrams(self), local_addr=(LOOPBACK, 0)
+            lambda: Datagrams(self), local_addr=(self.address, 0)
         )
         self._stack.callback(transport.close)
         self.ports["UDP"] = transport.get_extra_info("sockname")[1]
@@ -211,7 +212,7 @@ def route(
         port_name=more.pop("port_name", protocol.lower()),
         protocol=protocol,
         listen_port=listen_port,
-        address=LOOPBACK,
+        address=pod.address,
         target_port=pod.ports[protocol],
         **more,
     )

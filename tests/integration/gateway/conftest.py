@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from edgewise.testing.gateway_rig import Gateway, Pod, settings_for_test
+from edgewise.testing.gateway_rig import LOOPBACK, Gateway, Pod, settings_for_test
 
 
 @contextlib.contextmanager
@@ -59,11 +59,11 @@ async def shared_gateway() -> AsyncIterator[Gateway]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def pods() -> AsyncIterator[Callable[[str], Awaitable[Pod]]]:
+async def pods() -> AsyncIterator[Callable[..., Awaitable[Pod]]]:
     async with contextlib.AsyncExitStack() as stack:
 
-        async def make(name: str) -> Pod:
-            pod = await Pod(name).start()
+        async def make(name: str, address: str = LOOPBACK) -> Pod:
+            pod = await Pod(name, address).start()
             stack.push_async_callback(pod.stop)
             return pod
 

@@ -147,3 +147,30 @@ async def test_a_seat_that_changes_its_port_leaves_the_old_one(gateway, pods, po
     await gateway.serve("ns/s", route(pod, "seat-a", "TCP", port + 100))
     assert await tcp_ask(port + 100, "hi") == "a hi"
     await eventually(lambda: is_free(port))
+
+
+async def test_a_pod_may_have_an_ipv6_address(gateway, pods, http, port):
+    pod = await pods("six", "::1")
+    await gateway.serve(
+        "ns/s",
+        route(pod, "seat-a"),
+        route(pod, "seat-a", "TCP", port),
+        route(pod, "seat-a", "UDP", port),
+    )
+    async with http.get(gateway.url("/s/seat-a/http/")) as answer:
+        assert (await answer.json())["pod"] == "six"
+    assert await tcp_ask(port, "hi") == "six hi"
+    client = await UdpClient.open(port)
+    assert await client.ask("hi") == "six hi"
+    client.close()
+
+
+async def test_a_connection_does_not_outlive_its_port_for_long(gateway, pods, port):
+    pod = await pods("a")
+    await gateway.serve("ns/s", route(pod, "seat-a", "TCP", port))
+    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+    writer.write(b"hi\n")
+    assert await reader.readline() == b"a hi\n"
+    gateway.routing.show("ns/s", [])
+    assert await asyncio.wait_for(reader.read(), 20) == b""
+    writer.close()

@@ -153,10 +153,17 @@ class EnvoyProcess:
             record = msgspec.json.decode(self._record.read_bytes(), type=Running)
         except (OSError, msgspec.DecodeError):
             return None
-        if start_time(record.pid) != record.started:
+        if start_time(record.pid) != record.started or not self._ours(record.pid):
             return None
         log.info("going on with the envoy that runs already, process %d", record.pid)
         return record
+
+    def _ours(self, pid: int) -> bool:
+        """After a reboot, another process may have the same id and even start time."""
+        try:
+            return str(self.run_dir).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
 
     async def _start(self) -> asyncio.subprocess.Process:
         allow_many_files()

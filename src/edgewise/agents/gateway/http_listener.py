@@ -142,6 +142,7 @@ def manager(name: str, settings: Settings, seat_in: dict[str, Any]) -> dict[str,
             "cidr_ranges": [{"address_prefix": "255.255.255.255", "prefix_len": 32}]
         },
         "early_header_mutation_extensions": [without_envoy_headers()],
+        "server_header_transformation": "PASS_THROUGH",
         "upgrade_configs": [{"upgrade_type": "websocket"}],
         "http2_protocol_options": {"allow_connect": True, "max_concurrent_streams": 256},
         # A slow sender of headers is cut off; a stream, once open, may take its time.

@@ -166,13 +166,6 @@ class Subscriber:
             if type is not ResourceType.ENDPOINTS or channel.open
         )
 
-    def refusals(self) -> dict[Part, str]:
-        return {
-            (type, name): refused.reason
-            for type, channel in self._channels.items()
-            for name, refused in channel.refused.items()
-        }
-
     def _open(self, channel: Channel, said: Said) -> None:
         channel.open = True
         channel.wildcard = not said.subscribe or "*" in said.subscribe
