@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 
-from edgewise.api.sessions import GROUP
+from edgewise.api.sessions import GROUP, SessionTemplate
 
 SESSION = f"{GROUP}/session"  # the name of the session a pod was made for
 SESSION_UID = f"{GROUP}/session-uid"
@@ -18,13 +18,16 @@ TEMPLATE_UID = f"{GROUP}/template-uid"
 POD_TEMPLATE = f"{GROUP}/pod-template"
 POD = f"{GROUP}/pod"  # lets a Service select one pod
 REVISION = f"{GROUP}/revision"
+CHILD = f"{GROUP}/child"  # marks all objects that accompany a session or template
 BOUND = f"{GROUP}/bound"  # narrows the selectors of bound resources
 # Annotations.
 ORDINAL = f"{GROUP}/ordinal"
 DIGEST = f"{GROUP}/digest"
 POD_UID = f"{GROUP}/pod-uid"
-CLIENT = f"{GROUP}/client"
+RESTARTS = f"{GROUP}/restarts"
+CONFIRMED = f"{GROUP}/confirmed"
 
+TEMPLATE_KIND = SessionTemplate.KIND
 TEMPLATE_FINALIZER = f"{GROUP}/in-use"
 
 _OWNER_PART = 24

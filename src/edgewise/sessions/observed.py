@@ -41,6 +41,7 @@ class ClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     holder_key: str = ""
     ordinal: int = -1
     until: float | None = None
+    restarts: int = 0  # of the container when the pool began to clean the pod
 
 
 class PortClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -13,11 +13,12 @@ carries a number that was counted but is recorded no more, so it may go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from edgewise.api.sessions import ClientStatus
 from edgewise.runtime.merge_patch import difference
 from edgewise.sessions.addressing import address_clients
 from edgewise.sessions.children import tend_children
@@ -39,10 +40,13 @@ class Outcome(msgspec.Struct, kw_only=True):
 
     acked: Collection[str] = ()  # ids of routes
     rejected: Mapping[str, str] = {}
+    complaint: str = ""  # why a gateway said nothing
     refused_pods: Mapping[str, str] = {}  # pods that the API server would not have, and why
     refused_children: Mapping[str, str] = {}
     # Ports that were claimed now, by (holder, name of the port).
     claimed_ports: Mapping[tuple[str, str], PortClaimSeen] = {}
+    # Ports at which a gateway cannot listen; filled in by the settling.
+    unusable_ports: set[int] = msgspec.field(default_factory=set)
 
 
 def plan(seen: Observed, now: float) -> Plan:
@@ -102,6 +106,15 @@ class Plan:
                 draft.confirm.append(pod)
         return found
 
+    @property
+    def changes(self) -> Iterator[tuple[str, ClientStatus | None, ClientStatus | None]]:
+        """Clients that are not as they were: before, and after (once it is settled)."""
+        draft = self._draft
+        for client in draft.touched:
+            before, after = draft.old.clients.get(client), draft.clients.get(client)
+            if before != after:
+                yield client, before, after
+
     def settle(self, outcome: Outcome) -> dict[str, Any] | None:
         """The merge patch for the status; None if it says all of this already."""
         draft = self._draft
@@ -137,7 +150,8 @@ class Plan:
         self.retry_at = min(filter(None, (self.retry_at, draft.now + OFFER_AGAIN)))
         refused = [route for route in publication.routes if route.id in outcome.rejected]
         if not refused:
-            draft.warn("GatewaySilent", "no gateway has acknowledged the routes yet")
+            why = outcome.complaint or "no gateway has acknowledged the routes yet"
+            draft.warn("GatewaySilent", why)
             return
         draft.warn("RouteRefused", "; ".join(outcome.rejected[route.id] for route in refused)[:500])
         for route in refused:
@@ -153,6 +167,7 @@ class Plan:
             if who != client or claim.number != number:
                 continue
             self.free_ports.append(FreePort(claim))
+            outcome.unusable_ports.add(number)
             record = draft.clients[client]
             left = {k: v for k, v in record.endpoints.get(pod_template, {}).items() if k != port}
             endpoints = {**record.endpoints, pod_template: left}

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from edgewise.sessions.draft import Draft
 from edgewise.sessions.health import resting
 from edgewise.sessions.names import pod_name
-from edgewise.sessions.observed import ClaimSeen, PodSeen
+from edgewise.sessions.observed import ClaimSeen, PickPort, PodSeen
 from edgewise.sessions.orders import ClaimPod, CreatePod
 from edgewise.sessions.pods import Made, reuse_of
 from edgewise.sessions.presence import WITHOUT_SEATS
@@ -169,9 +169,24 @@ class _Seating:
         ordinal = draft.take_ordinal()
         name = pod_name(meta.name, meta.uid, self._name, ordinal)
         pooled = draft.seen.template is not None and reuse_of(draft.workload) == "Template"
-        draft.create.append(CreatePod(name, ordinal, made, pooled))
+        draft.create.append(CreatePod(name, ordinal, made, pooled, self._host_ports(name)))
         draft.revisions[made.name] = made.revision
         draft.add_pod(name, made.name, "", ordinal)
         if made.template.warm_pods:
             draft.tally.warm_misses += 1
         return name
+
+    def _host_ports(self, pod: str) -> dict[str, int]:
+        """For HostPort, a port of the node for each exposed one: no two pods share any."""
+        if self._made.revision.exposure != "HostPort":
+            return {}
+        return pick_host_ports(self._made, pod, self._draft.seen.pick_host_port)
+
+
+def pick_host_ports(made: Made, pod: str, pick: PickPort) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for port in made.revision.ports:
+        number = pick(port.protocol, f"{pod}/{port.name}", set(found.values()))
+        if number is not None:
+            found[port.name] = number
+    return found

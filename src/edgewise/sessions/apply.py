@@ -1,0 +1,285 @@
+"""Carries a plan out, in the order that makes it safe to be cut off after any write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from edgewise.api.sessions import PortClaim, PortClaimSpec, Session
+from edgewise.kube.core import Pod
+from edgewise.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+from edgewise.kube.objects import ObjectMeta, OwnerReference
+from edgewise.runtime.api import Api
+from edgewise.runtime.retry import TryAgainNow
+from edgewise.sessions import claims, names
+from edgewise.sessions.child_kinds import child_named, child_object
+from edgewise.sessions.observed import ChildSeen, ClaimSeen, PortClaimSeen, TemplateSeen
+from edgewise.sessions.orders import (
+    ApplyChild,
+    ClaimPod,
+    ClaimPort,
+    CreatePod,
+    FreePort,
+    ReleasePod,
+    RemoveChild,
+    RemovePod,
+)
+from edgewise.sessions.plan import Outcome, Plan
+from edgewise.sessions.pods import build_pod
+from edgewise.sessions.portbook import read_claim
+from edgewise.sessions.publish import RoutePublisher
+
+# The API server does not want this object as it is; asking again at once is of no use.
+REFUSALS = (Invalid, Forbidden)
+
+
+class SomebodyWasFaster(TryAgainNow):
+    """A pod or port that seemed free has been taken."""
+
+
+class Hands:
+    """Does for one session what its plan says."""
+
+    def __init__(
+        self,
+        api: Api,
+        publisher: RoutePublisher,
+        session: Session,
+        template: TemplateSeen | None,
+        *,
+        now: float,
+    ) -> None:
+        self._api = api
+        self._publisher = publisher
+        self._session = session
+        self._template = template
+        self._now = now
+        self._namespace = session.metadata.namespace
+
+    async def carry_out(self, plan: Plan) -> Outcome:
+        outcome = await self._prepare(plan)
+        await self._publish(plan, outcome)
+        status = plan.settle(outcome)
+        if status is not None:
+            await self._write(status)
+        await self._clean_up(plan)
+        return outcome
+
+    # 1. What must be there before the status may name it ----------------------------
+
+    async def _prepare(self, plan: Plan) -> Outcome:
+        refused_pods: dict[str, str] = {}
+        refused_children: dict[str, str] = {}
+        ports: dict[tuple[str, str], PortClaimSeen] = {}
+
+        async def create(order: CreatePod) -> None:
+            try:
+                await self._create(order)
+            except REFUSALS as error:
+                refused_pods[order.name] = str(error)
+
+        async def port(order: ClaimPort) -> None:
+            ports[order.holder, order.port] = await self._claim_port(order)
+
+        async def child(order: ApplyChild) -> None:
+            try:
+                await self._apply_child(order)
+            except REFUSALS as error:
+                refused_children[order.name] = f"{order.kind} {order.name}: {error}"
+
+        await all_of(
+            (create, plan.create),
+            (self._claim, plan.claim),
+            (port, plan.claim_ports),
+            (child, plan.apply),
+        )
+        return Outcome(
+            refused_pods=refused_pods, refused_children=refused_children, claimed_ports=ports
+        )
+
+    async def _create(self, order: CreatePod) -> None:
+        session, template = self._session, self._template
+        labels = {
+            names.SESSION: session.metadata.name,
+            names.SESSION_UID: session.metadata.uid,
+        }
+        owner = session.owner_reference()
+        if order.pooled and template is not None:
+            labels |= {names.TEMPLATE: template.name, names.TEMPLATE_UID: template.uid}
+            owner = template_reference(template)
+        pod = build_pod(
+            order.made,
+            order.name,
+            self._namespace,
+            owner=owner,
+            labels=labels,
+            ordinal=order.ordinal,
+            host_ports=order.host_ports,
+        )
+        try:
+            await self._api.create(pod)
+        except AlreadyExists:
+            # By ourselves before a crash, or by another operator: its number says it is ours.
+            await self._api.get(Pod, order.name, self._namespace)
+
+    async def _claim(self, order: ClaimPod) -> None:
+        if self._template is None:
+            raise SomebodyWasFaster("the template is gone, and its pods with it")
+        try:
+            if order.lease is None:
+                lease = claims.new_lease(order.pod, self._namespace, self._template.uid)
+                await self._api.create(claims.held_by(lease, self._session, order.ordinal))
+            else:
+                patch = claims.hold_patch(order.lease, self._session, order.ordinal)
+                await self._api.patch(claims.known(order.lease, self._namespace), patch)
+        except (AlreadyExists, Conflict, NotFound) as error:
+            raise SomebodyWasFaster(f"pod {order.pod.name} has been taken") from error
+
+    async def _claim_port(self, order: ClaimPort) -> PortClaimSeen:
+        meta = self._session.metadata
+        name = names.port_claim_name(order.protocol, order.number)
+        try:
+            if order.existing is not None:
+                # A write of ours keeps another operator from freeing it behind our back.
+                known = port_claim(name, order.existing)
+                patch = {
+                    "metadata": {
+                        "resourceVersion": order.existing.version,
+                        "annotations": {names.CONFIRMED: repr(self._now)},
+                    }
+                }
+                return read_claim(await self._api.patch(known, patch))
+            claim = PortClaim(
+                api_version=PortClaim.KIND.api_version,
+                kind=PortClaim.KIND.kind,
+                metadata=ObjectMeta(name=name),
+                spec=PortClaimSpec(
+                    session=str(meta.key), uid=meta.uid, holder=order.holder, port=order.port
+                ),
+            )
+            return read_claim(await self._api.create(claim))
+        except (AlreadyExists, Conflict, NotFound) as error:
+            raise SomebodyWasFaster(f"port {name} has been taken") from error
+
+    async def _apply_child(self, order: ApplyChild) -> None:
+        await self._api.apply(
+            child_object(
+                order.manifest,
+                digest=order.digest,
+                labels={
+                    names.SESSION: self._session.metadata.name,
+                    names.SESSION_UID: self._session.metadata.uid,
+                },
+                owner=self._session.owner_reference(),
+            )
+        )
+
+    async def _publish(self, plan: Plan, outcome: Outcome) -> None:
+        routes = [route for publication in plan.publish for route in publication.routes]
+        if not routes:
+            return
+        ack = await self._publisher.publish(str(self._session.key), routes)
+        outcome.acked, outcome.rejected = ack.acked, ack.rejected
+        outcome.complaint = ack.complaint
+
+    # 2. The one write that makes it true --------------------------------------------
+
+    async def _write(self, status: dict[str, Any]) -> None:
+        meta = self._session.metadata
+        await self._api.patch(
+            self._session,
+            {"metadata": {"resourceVersion": meta.resource_version}, "status": status},
+            subresource="status",
+        )
+
+    # 3. What the status no longer names ---------------------------------------------
+
+    async def _clean_up(self, plan: Plan) -> None:
+        await all_of(
+            (self._remove, plan.remove),
+            (self._release, plan.release),
+            (self._free_port, plan.free_ports),
+            (self._remove_child, plan.remove_children),
+            (self._drop_claim, plan.drop_claims),
+        )
+
+    async def _remove(self, order: RemovePod) -> None:
+        """The Lease of a pooled pod stays until the pod is gone: nobody else may have it."""
+        if not order.pod.deleting:
+            await self._api.delete(known_pod(order.pod.name, self._namespace, order.pod.uid))
+
+    async def _release(self, order: ReleasePod) -> None:
+        try:
+            if order.lease is None:
+                if self._template is None:
+                    return
+                lease = claims.new_lease(order.pod, self._namespace, self._template.uid)
+                lease.spec = claims.waiting_spec(self._now, order.seconds)
+                await self._api.create(lease)
+            else:
+                patch = claims.change_patch(
+                    order.lease, holder=None, now=self._now, seconds=order.seconds
+                )
+                await self._api.patch(claims.known(order.lease, self._namespace), patch)
+        except (AlreadyExists, Conflict, NotFound) as error:
+            raise SomebodyWasFaster(f"pod {order.pod.name} was given back already") from error
+
+    async def _free_port(self, order: FreePort) -> None:
+        name = names.port_claim_name(order.claim.protocol, order.claim.number)
+        await self._api.delete(port_claim(name, order.claim), unchanged=True)
+
+    async def _remove_child(self, order: RemoveChild) -> None:
+        await remove_child(self._api, order.child, self._namespace)
+
+    async def _drop_claim(self, claim: ClaimSeen) -> None:
+        await self._api.delete(claims.known(claim, self._namespace), unchanged=True)
+
+
+async def remove_child(api: Api, child: ChildSeen, namespace: str) -> None:
+    obj = child_named(child, namespace)
+    await api.delete(obj, propagation="Background")
+
+
+def port_claim(name: str, seen: PortClaimSeen) -> PortClaim:
+    return PortClaim(
+        metadata=ObjectMeta(name=name, uid=seen.uid, resource_version=seen.version),
+        spec=PortClaimSpec(session="", uid="", holder="", port=""),
+    )
+
+
+def known_pod(name: str, namespace: str, uid: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid))
+
+
+def template_reference(template: TemplateSeen) -> OwnerReference:
+    return OwnerReference(
+        api_version=names.TEMPLATE_KIND.api_version,
+        kind=names.TEMPLATE_KIND.kind,
+        name=template.name,
+        uid=template.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+async def all_of(*parts: tuple[Callable[[Any], Awaitable[None]], Iterable[Any]]) -> None:
+    """Carry out all orders at once; when some fail, the others are finished first."""
+    pending = [do(order) for do, orders in parts for order in orders]
+    if len(pending) == 1:
+        await pending[0]
+        return
+    results = await asyncio.gather(*pending, return_exceptions=True)
+    failures = [each for each in results if isinstance(each, BaseException)]
+    # Whoever has to look again at once need not be told what else went wrong.
+    for failure in failures:
+        if isinstance(failure, TryAgainNow):
+            raise failure
+    for failure in failures:
+        raise failure

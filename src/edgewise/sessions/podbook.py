@@ -1,0 +1,252 @@
+"""Which pods a session has, and which wait in a pool: kept up to date change by change.
+
+A pod that belongs to a session alone is the session's from birth to death. A pooled pod
+belongs to a template and is lent: its Lease says to whom. Without a Lease it is still with
+the session it was made for, or, if it was made for none, it is warm and free.
+
+Two caches feed this book, and a join reads from it without looking at anybody else's pods.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from edgewise.kube.coordination import Lease
+from edgewise.kube.core import Pod
+from edgewise.kube.objects import Key
+from edgewise.runtime.cache import Cache
+from edgewise.sessions import names
+from edgewise.sessions.deadlines import moment
+from edgewise.sessions.observed import ClaimSeen, PodSeen
+
+# Holders of a Lease that are no sessions.
+RETIRED = "retired"  # the pod is on its way out, and nobody may have it
+CLEANING = "cleaning"  # the pool resets the pod, because its session is gone
+
+# Reasons for which a container waits as a matter of course.
+_NORMAL_WAITING = frozenset(("ContainerCreating", "PodInitializing", ""))
+
+
+class Entry(msgspec.Struct):
+    """A pod, its Lease, and whose it is."""
+
+    pod: PodSeen | None = None
+    lease: ClaimSeen | None = None
+    born_for: str = ""  # uid of a session
+    born_key: str = ""  # its name
+    template_uid: str = ""
+
+    @property
+    def holder(self) -> str:
+        """A session's uid, RETIRED, CLEANING, or nothing."""
+        return self.lease.holder if self.lease is not None else self.born_for
+
+
+_Place = tuple[str, str, str]  # namespace, uid of the template, revision
+
+
+class PodBook:
+    def __init__(self) -> None:
+        self._entries: dict[Key, Entry] = {}
+        self._of_session: dict[str, dict[str, PodSeen]] = defaultdict(dict)
+        self._claims: dict[str, dict[str, ClaimSeen]] = defaultdict(dict)
+        self._of_template: dict[str, dict[str, Entry]] = defaultdict(dict)
+        # Free pods of a place: used before, warm and ready, still starting.
+        self._free: dict[_Place, tuple[dict[str, Entry], ...]] = {}
+        self._reserved: set[tuple[str, str]] = set()
+        self._host_ports: dict[Key, frozenset[int]] = {}
+        self._following: list[Cache[Any]] = []
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    def follow(self, pods: Cache[Pod], leases: Cache[Lease]) -> None:
+        """Begin to listen; more than one controller may ask for it."""
+        if any(cache is pods for cache in self._following):
+            return
+        self._following += [pods, leases]
+        self._unsubscribe += [leases.subscribe(self._lease_changed)]
+        self._unsubscribe += [pods.subscribe(self._pod_changed)]
+
+    # Reading ------------------------------------------------------------------------
+
+    def pods_of(self, session_uid: str) -> dict[str, PodSeen]:
+        return dict(self._of_session.get(session_uid, {}))
+
+    def claims_of(self, session_uid: str) -> dict[str, ClaimSeen]:
+        return dict(self._claims.get(session_uid, {}))
+
+    def pool_of(self, template_uid: str) -> dict[str, Entry]:
+        return dict(self._of_template.get(template_uid, {}))
+
+    def lease_of(self, key: Key) -> ClaimSeen | None:
+        entry = self._entries.get(key)
+        return entry.lease if entry is not None else None
+
+    def free(
+        self, namespace: str, template_uid: str, revision: str
+    ) -> Iterator[tuple[PodSeen, ClaimSeen | None]]:
+        """Pods that a session may claim, the best one first, none that is being claimed."""
+        for shelf in self._free.get((namespace, template_uid, revision), ()):
+            for entry in shelf.values():
+                if entry.pod and (namespace, entry.pod.name) not in self._reserved:
+                    yield entry.pod, entry.lease
+
+    @property
+    def host_ports(self) -> frozenset[int]:
+        """All ports of nodes that pods have taken."""
+        return frozenset().union(*self._host_ports.values())
+
+    def reserve(self, namespace: str, pods: list[str]) -> Callable[[], None]:
+        """Keep pods from being offered while they are claimed; returns how to end that."""
+        keys = {(namespace, pod) for pod in pods}
+        self._reserved |= keys
+        return lambda: self._reserved.difference_update(keys)
+
+    # Changes ------------------------------------------------------------------------
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None, _: bool) -> None:
+        pod = new or old
+        if pod is None:
+            return
+        entry = self._take_out(pod.key)
+        if new is None:
+            entry.pod = None
+            self._host_ports.pop(pod.key, None)
+        else:
+            labels = new.metadata.labels
+            entry.pod = see(new)
+            entry.born_for = labels.get(names.SESSION_UID, "")
+            entry.born_key = labels.get(names.SESSION, "")
+            entry.template_uid = labels.get(names.TEMPLATE_UID, "")
+            if entry.pod.host_ports:
+                self._host_ports[pod.key] = frozenset(entry.pod.host_ports.values())
+        self._put_back(pod.key, entry)
+
+    def _lease_changed(self, old: Lease | None, new: Lease | None, _: bool) -> None:
+        lease = new or old
+        if lease is None:
+            return
+        entry = self._take_out(lease.key)
+        entry.lease = read_lease(new) if new is not None else None
+        if new is not None and not entry.template_uid:
+            entry.template_uid = new.metadata.labels.get(names.TEMPLATE_UID, "")
+        self._put_back(lease.key, entry)
+
+    def _take_out(self, key: Key) -> Entry:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return Entry()
+        name = key.name
+        _discard(self._of_session, entry.holder, name)
+        _discard(self._claims, entry.holder, name)
+        _discard(self._of_template, entry.template_uid, name)
+        if entry.pod is not None:
+            for shelf in self._free.get(self._place(key, entry, entry.pod), ()):
+                shelf.pop(name, None)
+        return entry
+
+    def _put_back(self, key: Key, entry: Entry) -> None:
+        pod, lease = entry.pod, entry.lease
+        if pod is None and lease is None:
+            return
+        self._entries[key] = entry
+        name, holder = key.name, entry.holder
+        if entry.template_uid:
+            self._of_template[entry.template_uid][name] = entry
+        if lease is not None and holder:
+            self._claims[holder][name] = lease
+        if pod is None:
+            return
+        if holder:
+            if lease is not None and lease.ordinal != pod.ordinal:
+                pod = msgspec.structs.replace(pod, ordinal=lease.ordinal)
+            self._of_session[holder][name] = pod
+        elif entry.template_uid and not pod.deleting and not pod.ended:
+            place = self._place(key, entry, pod)
+            shelves = self._free.setdefault(place, ({}, {}, {}))
+            shelves[2 if not pod.ready else 1 if lease is None else 0][name] = entry
+
+    def _place(self, key: Key, entry: Entry, pod: PodSeen) -> _Place:
+        return (key.namespace, entry.template_uid, pod.revision)
+
+
+def _discard(index: dict[str, dict[str, Any]], key: str, name: str) -> None:
+    members = index.get(key)
+    if members is not None:
+        members.pop(name, None)
+        if not members:
+            del index[key]
+
+
+def see(pod: Pod) -> PodSeen:
+    """What matters of a pod."""
+    meta, status = pod.metadata, pod.status
+    ordinal = meta.annotations.get(names.ORDINAL, "")
+    ended = status.phase in ("Failed", "Succeeded")
+    ready = pod.ready and not ended
+    return PodSeen(
+        name=meta.name,
+        uid=meta.uid,
+        revision=meta.labels.get(names.REVISION, ""),
+        ordinal=int(ordinal) if ordinal.isdecimal() else -1,
+        ip=status.pod_ip,
+        host_ip=status.host_ip,
+        node=pod.node_name,
+        ready=ready,
+        ended=ended,
+        deleting=meta.deleting,
+        restarts=sum(each.restart_count for each in status.container_statuses),
+        pooled=names.TEMPLATE_UID in meta.labels,
+        trouble="" if ready else _trouble(pod),
+        host_ports=_host_ports(pod),
+    )
+
+
+def _trouble(pod: Pod) -> str:
+    """Why a pod does not run, in the words of whoever knows."""
+    status = pod.status
+    for each in (*status.init_container_statuses, *status.container_statuses):
+        waiting: Mapping[str, Any] = each.state.get("waiting") or {}
+        reason = str(waiting.get("reason") or "")
+        if reason not in _NORMAL_WAITING:
+            return f"{each.name}: {reason} {waiting.get('message') or ''}".strip()[:300]
+        ended: Mapping[str, Any] = each.state.get("terminated") or {}
+        if ended and ended.get("exitCode"):
+            return f"{each.name}: {ended.get('reason') or ''} with code {ended['exitCode']}"
+    if status.reason or status.message:
+        return f"{status.reason} {status.message}".strip()[:300]
+    for condition in status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return f"{condition.reason}: {condition.message}"[:300]
+    return ""
+
+
+def _host_ports(pod: Pod) -> dict[tuple[int, str], int]:
+    return {
+        (int(port["containerPort"]), str(port.get("protocol", "TCP"))): int(port["hostPort"])
+        for container in pod.spec.get("containers") or []
+        for port in container.get("ports") or []
+        if port.get("hostPort")
+    }
+
+
+def read_lease(lease: Lease) -> ClaimSeen:
+    meta, spec = lease.metadata, lease.spec
+    ordinal = meta.annotations.get(names.ORDINAL, "")
+    restarts = meta.annotations.get(names.RESTARTS, "")
+    released = moment(spec.renew_time)
+    seconds = spec.lease_duration_seconds
+    return ClaimSeen(
+        pod=meta.name,
+        pod_uid=meta.annotations.get(names.POD_UID, ""),
+        uid=meta.uid,
+        version=meta.resource_version,
+        holder=spec.holder_identity or "",
+        holder_key=meta.labels.get(names.SESSION, ""),
+        ordinal=int(ordinal) if ordinal.isdecimal() else -1,
+        restarts=int(restarts) if restarts.isdecimal() else 0,
+        until=released + seconds if released is not None and seconds is not None else None,
+    )

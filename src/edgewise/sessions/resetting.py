@@ -1,0 +1,108 @@
+"""Makes pods clean before somebody else gets them, without holding up anything."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import aiohttp
+
+from edgewise.kube.client import Client
+from edgewise.kube.errors import KubeError
+from edgewise.kube.objects import Key
+from edgewise.sessions.orders import ResetPod
+
+# Asks process 1 of the container to end; the kubelet starts it anew.
+TERMINATE = ["/bin/sh", "-c", "kill -TERM 1"]
+
+_log = logging.getLogger(__name__)
+
+
+class Cleaner(Protocol):
+    async def clean(self, namespace: str, order: ResetPod) -> bool | None:
+        """Whether the pod is clean; None: that will be seen at the pod."""
+
+
+class PodCleaner:
+    """Asks the pod over HTTP, or ends its container."""
+
+    def __init__(self, client: Client, http: aiohttp.ClientSession) -> None:
+        self._client = client
+        self._http = http
+
+    async def clean(self, namespace: str, order: ResetPod) -> bool | None:
+        if order.reset.restart_container:
+            return await self._restart(namespace, order)
+        return await self._ask(order)
+
+    async def _ask(self, order: ResetPod) -> bool:
+        host = f"[{order.pod.ip}]" if ":" in order.pod.ip else order.pod.ip
+        url = f"http://{host}:{order.port}{order.reset.http_path}"
+        timeout = aiohttp.ClientTimeout(total=order.reset.timeout_seconds)
+        try:
+            async with self._http.post(url, timeout=timeout) as answer:
+                if not 200 <= answer.status < 300:
+                    _log.warning("the reset of pod %s answered %d", order.pod.name, answer.status)
+                return 200 <= answer.status < 300
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            _log.warning("pod %s could not be asked to reset: %s", order.pod.name, error)
+            return False
+
+    async def _restart(self, namespace: str, order: ResetPod) -> bool | None:
+        try:
+            async with asyncio.timeout(order.reset.timeout_seconds):
+                await self._client.exec(
+                    order.pod.name,
+                    namespace,
+                    order.reset.command or TERMINATE,
+                    container=order.reset.restart_container or "",
+                )
+        except (KubeError, TimeoutError) as error:
+            # The container may have ended under the command: its restart count tells.
+            _log.info("the command that ends pod %s was cut off: %s", order.pod.name, error)
+        return None
+
+
+class Resets:
+    """Resets that run, and how those that ended went. One at a time for each pod."""
+
+    def __init__(self, cleaner: Cleaner, wake: Callable[[Key], None]) -> None:
+        self._cleaner = cleaner
+        self._wake = wake
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._results: dict[str, bool] = {}
+        self._asked: set[str] = set()  # containers that were told to end
+
+    def start(self, key: Key, order: ResetPod) -> None:
+        """`key` is woken when the reset has ended."""
+        uid = order.pod.uid
+        if uid in self._tasks or uid in self._results or uid in self._asked:
+            return
+        task = asyncio.create_task(self._run(key, order), name=f"reset {order.pod.name}")
+        self._tasks[uid] = task
+        task.add_done_callback(lambda _: self._tasks.pop(uid, None))
+
+    def result(self, pod_uid: str) -> bool | None:
+        return self._results.get(pod_uid)
+
+    def forget(self, pod_uid: str) -> None:
+        """Whoever asked has taken note of the result."""
+        self._results.pop(pod_uid, None)
+        self._asked.discard(pod_uid)
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _run(self, key: Key, order: ResetPod) -> None:
+        result = await self._cleaner.clean(key.namespace, order)
+        if result is None:
+            self._asked.add(order.pod.uid)
+            return
+        self._results[order.pod.uid] = result
+        self._wake(key)

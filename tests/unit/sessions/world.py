@@ -1,0 +1,471 @@
+"""A world for sessions: a store, nodes that run pods, operators that can be cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from edgewise.api.sessions import (
+    GROUP,
+    VERSION,
+    PortClaim,
+    Session,
+    SessionTemplate,
+)
+from edgewise.kube.coordination import Lease
+from edgewise.kube.core import Node, Pod
+from edgewise.kube.objects import Key
+from edgewise.runtime.api import Api
+from edgewise.runtime.events import EventRecorder
+from edgewise.runtime.shared_caches import SharedCaches
+from edgewise.runtime.workers import Workers
+from edgewise.sessions.books import Books
+from edgewise.sessions.controller import SessionController
+from edgewise.sessions.deadlines import moment, stamp
+from edgewise.sessions.orders import ResetPod
+from edgewise.sessions.pods import made_from
+from edgewise.sessions.publish import Ack
+from edgewise.sessions.routes import Route, routes_of
+from edgewise.sessions.site import PortRange, Site
+from edgewise.sessions.template_controller import TemplateController
+from tests.unit.sessions.store import Store, StoreClient
+
+NAMESPACE = "play"
+START = 1_800_000_000.0
+SITE = Site(
+    seat_key=b"0123456789abcdef0123456789abcdef",
+    public_url="http://edge.example",
+    public_host="edge.example",
+    ports=PortRange(20000, 20099),
+)
+
+
+class CutOff(BaseException):
+    """The operator was killed. Nothing may catch it."""
+
+
+class Gateways:
+    """Acknowledge everything, unless told otherwise; remember what they were told."""
+
+    def __init__(self) -> None:
+        self.silent = False
+        self.broken_ports: set[int] = set()
+        self.told: list[tuple[str, Sequence[Route]]] = []
+
+    async def publish(self, session_key: str, routes: Sequence[Route]) -> Ack:
+        self.told.append((session_key, routes))
+        if self.silent:
+            return Ack(complaint="nobody answers")
+        bad = {each.id: "cannot listen" for each in routes if each.listen_port in self.broken_ports}
+        return Ack(acked={each.id for each in routes if each.id not in bad}, rejected=bad)
+
+
+class Cleaners:
+    def __init__(self) -> None:
+        self.cleaned: list[str] = []
+        self.works = True
+
+    async def clean(self, namespace: str, order: ResetPod) -> bool | None:
+        self.cleaned.append(order.pod.name)
+        return self.works
+
+
+class Operator:
+    """Both controllers, with caches that see only what they are shown."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.client = StoreClient(world.store, self._watch)
+        self.cut_at: int | None = None  # the write at which it dies
+        self.cut_after = False  # ... once the API server has carried it out
+        self.count = 0
+        self.dead = False
+        caches: Any = SharedCaches(self.client)  # type: ignore[arg-type]
+        self.caches = caches
+        self.api = Api(self.client, caches)  # type: ignore[arg-type]
+        events = EventRecorder(self.client, clock=world.clock)  # type: ignore[arg-type]
+        books = Books(world.site)
+        self.books = books
+        self.sessions = SessionController(
+            books, world.gateways, world.cleaners, monotonic=world.clock
+        )
+        self.templates = TemplateController(books, world.cleaners)
+        self.workers = [
+            Workers(
+                each,
+                caches,
+                self.api,
+                events,
+                clock=world.clock,
+                monotonic=world.clock,
+                random=random.Random(1),
+            )
+            for each in (self.sessions, self.templates)
+        ]
+        self.sessions.wake = self.workers[0].queue.add
+        self.templates.wake = self.workers[1].queue.add
+        self._seen: dict[Any, int] = {}
+        self.list()
+
+    # Seeing -------------------------------------------------------------------------
+
+    def _each_cache(self) -> list[Any]:
+        kinds = {
+            watch.kind.KIND for each in (self.sessions, self.templates) for watch in each.watches
+        }
+        kinds |= {Session.KIND, SessionTemplate.KIND}
+        return [cache for kind in kinds for cache in self.caches.holding(kind)]
+
+    def list(self) -> None:
+        """As after a start: a complete list of everything."""
+        for cache in self._each_cache():
+            raws = self.world.store.objects.get(cache.kind.KIND, {}).values()
+            items = [msgspec.convert(raw, cache.kind) for raw in raws]
+            matches = cache.selection.matcher()
+            cache.replace([item for item in items if matches(item)], str(self.world.store.version))
+            self._seen[cache] = len(self.world.store.log)
+
+    def watch(self, *, kinds: Sequence[str] | None = None, most: int | None = None) -> None:
+        """Take in what happened since; of some kinds only, and at most so many changes."""
+        for cache in self._each_cache():
+            if kinds is not None and cache.kind.KIND.kind not in kinds:
+                continue
+            matches = cache.selection.matcher()
+            start = self._seen[cache]
+            events = self.world.store.log[start:]
+            if most is not None:
+                events = events[:most]
+            for event in events:
+                if event.kind == cache.kind.KIND:
+                    obj = msgspec.convert(event.raw, cache.kind)
+                    if matches(obj):
+                        cache.apply(obj, deleted=event.deleted)
+            self._seen[cache] = start + len(events)
+
+    # Acting -------------------------------------------------------------------------
+
+    def _watch(self, verb: str, kind: str, key: Key, done: bool) -> None:
+        if self.dead:
+            raise CutOff
+        if verb == "get":
+            return
+        if not done:
+            self.count += 1
+        if self.count == self.cut_at and done == self.cut_after:
+            self.dead = True
+            raise CutOff
+
+    async def work(self, most: int = 200) -> int:
+        """Reconcile what is due. Raises CutOff when it was killed."""
+        done = 0
+        for _ in range(most):
+            progress = False
+            for workers in self.workers:
+                key = workers.queue.take()
+                if key is None:
+                    continue
+                progress = True
+                done += 1
+                try:
+                    await workers._pass(key)
+                finally:
+                    workers.queue.done(key)
+                # Resets and the like, which run beside the reconciles.
+                for _ in range(3):
+                    await asyncio.sleep(0)
+            if not progress:
+                return done
+        raise AssertionError(f"still busy after {most} rounds: {self.client.writes[-12:]}")
+
+    def next_due(self) -> float | None:
+        waits = [due for each in self.workers if (due := each.queue.next_due()) is not None]
+        return min(waits, default=None)
+
+
+class World:
+    def __init__(self, site: Site = SITE) -> None:
+        self.now = START
+        self.store = Store(lambda: self.now)
+        self.site = site
+        self.gateways = Gateways()
+        self.cleaners = Cleaners()
+        self.lazy_pods: set[str] = set()  # pods that do not become ready
+        self._addresses = iter(range(1, 1 << 20))
+        self.user = StoreClient(self.store)
+
+    def clock(self) -> float:
+        return self.now
+
+    # What people do -----------------------------------------------------------------
+
+    def make(self, kind: type[Any], name: str, spec: Any) -> Any:
+        raw = self.store.create(
+            kind.KIND,
+            {
+                "apiVersion": f"{GROUP}/{VERSION}",
+                "kind": kind.KIND.kind,
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": spec,
+            },
+        )
+        return msgspec.convert(raw, kind)
+
+    def template(self, name: str = "room", **spec: Any) -> SessionTemplate:
+        spec.setdefault("podTemplates", [pod_template()])
+        made: SessionTemplate = self.make(SessionTemplate, name, spec)
+        return made
+
+    def edit_template(self, name: str = "room", **spec: Any) -> None:
+        self.store.patch(SessionTemplate.KIND, Key(NAMESPACE, name), {"spec": spec})
+
+    def session(self, name: str = "s", template: str = "room", **clients: bool) -> Session:
+        wanted = {client: {"connected": connected} for client, connected in clients.items()}
+        spec = {"templateRef": {"name": template}, "clients": wanted}
+        made: Session = self.make(Session, name, spec)
+        return made
+
+    def clients(self, session: str = "s", **clients: bool | None) -> None:
+        """True: connected; False: lost; None: left."""
+        wanted = {
+            client: None if connected is None else {"connected": connected}
+            for client, connected in clients.items()
+        }
+        body = {"spec": {"clients": wanted}}
+        self.store.patch(Session.KIND, Key(NAMESPACE, session), body)
+
+    def delete(self, kind: type[Any], name: str, *, force: bool = False) -> None:
+        options = {"gracePeriodSeconds": 0} if force else {}
+        self.store.delete(kind.KIND, Key(NAMESPACE, name), options)
+
+    def get(self, name: str = "s") -> Session:
+        return msgspec.convert(self.store.get(Session, Key(NAMESPACE, name)), Session)
+
+    def get_template(self, name: str = "room") -> SessionTemplate:
+        raw = self.store.get(SessionTemplate, Key(NAMESPACE, name))
+        return msgspec.convert(raw, SessionTemplate)
+
+    # What the cluster does ----------------------------------------------------------
+
+    def nodes_work(self, node: str = "node-1") -> None:
+        """Pods start and become ready, or end when they were deleted."""
+        for pod in self.store.all(Pod):
+            if pod.metadata.deleting:
+                self.store.finish(Pod.KIND, pod.key)
+            elif not pod.node_name:
+                self.store.patch(Pod.KIND, pod.key, {"spec": {"nodeName": node}})
+                ready = pod.metadata.name not in self.lazy_pods
+                self.set_pod(pod.metadata.name, ready=ready, ip=self._address())
+
+    def _address(self) -> str:
+        number = next(self._addresses)
+        return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+
+    def set_pod(self, name: str, *, ready: bool, phase: str = "Running", ip: str = "") -> None:
+        status: dict[str, Any] = {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": str(ready), "reason": "", "message": ""}],
+        }
+        if ip:
+            status |= {"podIP": ip, "hostIP": "192.0.2.1"}
+        self.store.patch(Pod.KIND, Key(NAMESPACE, name), {"status": status}, "status")
+
+    def fail_pod(self, name: str) -> None:
+        self.set_pod(name, ready=False, phase="Failed")
+
+    def set_node(self, name: str = "node-1", *, lost: bool) -> None:
+        condition = {
+            "type": "Ready",
+            "status": "Unknown" if lost else "True",
+            "reason": "",
+            "message": "",
+            "lastTransitionTime": stamp(self.now),
+        }
+        key = Key("", name)
+        if key not in self.store.objects.get(Node.KIND, {}):
+            self.store.create(Node.KIND, {"metadata": {"name": name}})
+        self.store.patch(Node.KIND, key, {"status": {"conditions": [condition]}}, "status")
+
+    # Looking ------------------------------------------------------------------------
+
+    def pods(self, *, alive: bool = True) -> dict[str, Pod]:
+        return {
+            pod.metadata.name: pod
+            for pod in self.store.all(Pod)
+            if not (alive and pod.metadata.deleting)
+        }
+
+    def pod_of(self, client: str, session: str = "s", template: str = "main") -> str:
+        return self.get(session).status.clients[client].pods.get(template, "")
+
+    def phase_of(self, client: str, session: str = "s") -> str:
+        record = self.get(session).status.clients.get(client)
+        return record.phase if record is not None else ""
+
+    # Running ------------------------------------------------------------------------
+
+    async def settle(self, *operators: Operator, rounds: int = 60) -> None:
+        """Let everything happen that happens without time passing."""
+        for _ in range(rounds):
+            before = self.store.version
+            busy = 0
+            for operator in operators:
+                operator.watch()
+                busy += await operator.work()
+            self.nodes_work()
+            if not busy and before == self.store.version:
+                return
+        raise AssertionError("the world does not come to rest")
+
+    async def rest(self, *operators: Operator, most: float = 1.0) -> None:
+        """The same, and whatever is due within `most` seconds."""
+        end = self.now + most
+        while True:
+            await self.settle(*operators)
+            due = [each for operator in operators if (each := operator.next_due()) is not None]
+            # `next_due` may be bounded by how often the clock is looked at.
+            step = min(due, default=most)
+            if self.now + step > end:
+                self.now = end
+                await self.settle(*operators)
+                return
+            self.now += max(step, 0.001)
+
+    async def advance(self, seconds: float, *operators: Operator) -> None:
+        await self.rest(*operators, most=seconds)
+
+    # What must hold -----------------------------------------------------------------
+
+    def check(self, *, settled: bool = True) -> None:
+        """At any moment; `settled`: also what takes a little time."""
+        sessions = self.store.all(Session)
+        pods = self.pods(alive=False)
+        holders: Counter[str] = Counter()
+        for session in sessions:
+            self._check_session(session, pods, settled)
+            holders.update(pod for members in session.status.pods.values() for pod in members)
+        shared = [pod for pod, count in holders.items() if count > 1]
+        assert not shared, f"pods of two sessions: {shared}"
+        self._check_ports(sessions, settled)
+        if settled:
+            self._check_leftovers(sessions, pods)
+
+    def _check_session(self, session: Session, pods: dict[str, Pod], settled: bool) -> None:
+        status = session.status
+        recorded = {pod: revision for revision, members in status.pods.items() for pod in members}
+        load = Counter(pod for each in status.clients.values() for pod in each.pods.values())
+        unknown = load.keys() - recorded.keys()
+        assert not unknown, f"seats in pods that are not recorded: {unknown}"
+        workload = self._workload(session)
+        if workload is None:
+            return
+        limits = {each.name: each.max_clients for each in workload.pod_templates}
+        for pod, count in load.items():
+            most = limits.get(status.revisions[recorded[pod]].pod_template, 0)
+            assert not most or count <= most, f"{pod} has {count} clients, and may have {most}"
+        if not settled:
+            return
+        wanted = {each.name for each in workload.pod_templates}
+        for client, entry in session.spec.clients.items():
+            record = status.clients.get(client)
+            assert record is not None, f"{client} was overlooked"
+            if entry["connected"] and record.phase != "Refused":
+                assert record.pods.keys() >= wanted, f"{client} lacks a seat: {record}"
+                assert record.ready, f"{client} is not ready: {record}"
+                for pod in record.pods.values():
+                    assert pods[pod].ready
+                    assert not pods[pod].metadata.deleting
+        gone = status.clients.keys() - session.spec.clients.keys()
+        assert not gone, f"still there: {gone}"
+        for each in status.clients.values():
+            due = moment(each.until)
+            assert due is None or due > self.now, f"a deadline was missed: {each}"
+        for pod, idle in status.idle.items():
+            due = moment(idle.until)
+            assert due is None or due > self.now, f"a deadline was missed: {pod} {idle}"
+
+    def _workload(self, session: Session) -> Any:
+        ref = session.spec.template_ref
+        if ref is None:
+            return session.spec
+        raw = self.store.objects.get(SessionTemplate.KIND, {}).get(Key(NAMESPACE, ref.name))
+        return msgspec.convert(raw, SessionTemplate).spec if raw else None
+
+    def _check_ports(self, sessions: list[Session], settled: bool) -> None:
+        used: dict[tuple[str, int], str] = {}
+        for session in sessions:
+            for route in routes_of(session):
+                if route.listen_port:
+                    place = (route.protocol, route.listen_port)
+                    assert place not in used, f"two seats at {place}"
+                    used[place] = route.id
+        if settled:
+            claims = {each.metadata.name for each in self.store.all(PortClaim)}
+            wanted = {f"{protocol.lower()}-{port}" for protocol, port in used}
+            assert claims >= wanted, f"ports in use that nobody claims: {wanted - claims}"
+            assert claims <= wanted | self._held_ports(sessions), f"ports left: {claims - wanted}"
+
+    def _held_ports(self, sessions: list[Session]) -> set[str]:
+        """Of clients that recover: no route leads there now, but the port stays theirs."""
+        return {
+            f"{url[:3]}-{url.rpartition(':')[2]}"
+            for session in sessions
+            for record in session.status.clients.values()
+            for endpoints in record.endpoints.values()
+            for url in endpoints.values()
+            if url.startswith(("udp:", "tcp:"))
+        }
+
+    def _check_leftovers(self, sessions: list[Session], pods: dict[str, Pod]) -> None:
+        recorded = {
+            pod
+            for session in sessions
+            for members in session.status.pods.values()
+            for pod in members
+        }
+        leases = {each.metadata.name: each for each in self.store.all(Lease)}
+        free = {
+            name
+            for name, pod in pods.items()
+            if "sessions.edgewise.dev/template-uid" in pod.metadata.labels
+            and (
+                (name in leases and not leases[name].spec.holder_identity)
+                or (
+                    name not in leases
+                    and "sessions.edgewise.dev/session" not in pod.metadata.labels
+                )
+            )
+        }
+        lost = pods.keys() - recorded - free
+        assert not lost, f"pods left over: {lost}"
+        assert not leases.keys() - pods.keys(), f"leases left over: {leases.keys() - pods.keys()}"
+        assert not recorded - pods.keys(), f"recorded, but not there: {recorded - pods.keys()}"
+        for template in self.store.all(SessionTemplate):
+            if template.metadata.deleting:
+                continue
+            for part in template.spec.pod_templates:
+                revision = made_from(part, template.spec).name
+                warm = [
+                    name
+                    for name in free
+                    if name not in leases
+                    and pods[name].metadata.labels["sessions.edgewise.dev/revision"] == revision
+                ]
+                assert len(warm) == part.warm_pods, f"{part.name}: {len(warm)} warm pods"
+
+
+def pod_template(name: str = "main", **fields: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ports": [{"name": "http", "port": 8080}],
+        "template": {"spec": {"containers": [{"name": "main", "image": "room:1"}]}},
+        **fields,
+    }
+
+
+def run(scenario: Callable[[], Any]) -> Any:
+    return asyncio.run(scenario())
