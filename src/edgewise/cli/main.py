@@ -32,7 +32,15 @@ COMMANDS = {
     "server": Entry("edgewise.cli.server", "Run the HTTP API over many clusters."),
     "ping": Entry("edgewise.cli.ping", "Run the echo server for latency probes.", single=True),
     "crds": Entry("edgewise.cli.crds", "Write or check the custom resource definitions."),
-    "bench": Entry("edgewise.cli.bench", "Measure, and print JSON as the last line."),
+    "bench": Entry(
+        "edgewise.cli.bench",
+        "Measure, and print JSON as the last line.",
+        also={
+            "join": Entry(
+                "edgewise.cli.bench_join", "Joins, beside what a bare pod takes.", single=True
+            ),
+        },
+    ),
 }
 
 app = typer.Typer(

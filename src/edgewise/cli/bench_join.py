@@ -1,0 +1,122 @@
+"""`edgewise bench join`: how long a client waits for its server."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import typer
+
+from edgewise.api.installation import install
+from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.bench.join import JoinBench
+from edgewise.bench.join_scale import Scale, ScaleBench
+from edgewise.cli.progress import shown_progress
+from edgewise.kube.client import Client
+from edgewise.local.clusters import Cluster
+from edgewise.local.images import PYTHON_IMAGE, python_image
+from edgewise.local.platform import Platform, running_platform
+from edgewise.testing.clusters import temporary_cluster
+
+app = typer.Typer()
+
+PODS_PER_NODE = 110
+KINDS = (SessionTemplate, Session, PortClaim)
+
+
+@app.command()
+def join(
+    rounds: Annotated[int, typer.Option(min=1, help="How often each way is measured.")] = 20,
+    nodes: Annotated[int, typer.Option(min=1, help="Real nodes of the cluster.")] = 1,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="Many sessions on simulated nodes instead.")
+    ] = False,
+    sessions: Annotated[int, typer.Option(min=1, help="Simulated: sessions.")] = 100,
+    clients: Annotated[int, typer.Option(min=0, help="Simulated: clients in all of them.")] = 500,
+    seats: Annotated[int, typer.Option(min=0, help="Simulated: clients of one pod.")] = 10,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="Simulated: each join takes a warm pod of its own.")
+    ] = False,
+    rate: Annotated[
+        str, typer.Option(help="Simulated: joins a second, or 'max' for as many as possible.")
+    ] = "50",
+    seconds: Annotated[float, typer.Option(min=1, help="Simulated: how long to join.")] = 20.0,
+    gateway: Annotated[
+        bool, typer.Option(help="Simulated: with a real gateway that acknowledges routes.")
+    ] = False,
+) -> None:
+    """Measure joins beside bare pods, in one run on a cluster of its own."""
+    if simulated:
+        scale = Scale(
+            sessions=sessions,
+            clients=clients,
+            seats=1 if warm else seats,
+            rate=parse_rate(rate),
+            seconds=seconds,
+            warm=warm_pods(parse_rate(rate), seconds) if warm else 0,
+        )
+        figures = at_scale(scale, gateway=gateway)
+    else:
+        figures = for_real(rounds, nodes)
+    print(json.dumps(figures))
+
+
+def parse_rate(text: str) -> float:
+    """Joins a second; 0 stands for as many as possible."""
+    if text == "max":
+        return 0.0
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if rate <= 0:
+        raise typer.BadParameter(
+            f"{text!r} is neither a number above 0 nor 'max'", param_hint="--rate"
+        )
+    return rate
+
+
+def warm_pods(rate: float, seconds: float) -> int:
+    """Enough that every join finds one; with no rate given, a fixed stock is used up."""
+    return int(rate * seconds * 1.2) if rate else 600
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def for_real(rounds: int, nodes: int) -> dict[str, Any]:
+    with shown_progress() as progress:
+        python_image(progress)
+    with temporary_cluster("bench", nodes=nodes) as cluster:
+
+        async def measure() -> dict[str, Any]:
+            async with with_platform(cluster, gateway=True) as (client, _):
+                return await JoinBench(client, PYTHON_IMAGE, tell).run(rounds)
+
+        return asyncio.run(measure())
+
+
+def at_scale(scale: Scale, *, gateway: bool) -> dict[str, Any]:
+    pods = scale.sessions * max(1, -(-scale.clients // (scale.sessions * (scale.seats or 1))))
+    room = pods + 2 * scale.warm + int(scale.rate * scale.seconds)
+    nodes = -(-room // PODS_PER_NODE) + 1
+    with temporary_cluster("bench", simulated_nodes=nodes) as cluster:
+
+        async def measure() -> dict[str, Any]:
+            async with with_platform(cluster, gateway=gateway) as (client, platform):
+                return await ScaleBench(client, platform, scale, tell).run()
+
+        return asyncio.run(measure())
+
+
+@asynccontextmanager
+async def with_platform(
+    cluster: Cluster, *, gateway: bool
+) -> AsyncIterator[tuple[Client, Platform]]:
+    async with cluster.client() as client:
+        await install(client, KINDS)
+        async with running_platform(cluster, gateway=gateway) as platform:
+            yield client, platform
