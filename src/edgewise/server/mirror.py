@@ -118,7 +118,11 @@ class Mirror:
             while True:
                 await self._probe()
                 self._judge()
+                slept = self._monotonic()
                 await asyncio.sleep(self.patience.probe_every)
+                # If we overslept, it was this process that was too busy to hear anything.
+                overslept = self._monotonic() - slept - self.patience.probe_every
+                self._answered = min(self._answered + max(0.0, overslept), self._monotonic())
         finally:
             await self._unfollow()
 

@@ -72,11 +72,11 @@ class Seats:
                 Session, found.metadata.name, member.namespace, uid=found.metadata.uid
             )
 
-    async def put_template(self, member: Member, template: SessionTemplate) -> None:
+    async def put_template(self, member: Member, template: SessionTemplate) -> SessionTemplate:
         """Make a member's copy of a template say what the hub's says."""
         known = member.template(template.metadata.name)
         if known is not None and known.metadata.uid == template.metadata.uid:
-            return  # the member is the hub, and this is the very same object
+            return known  # the member is the hub, and this is the very same object
         copy = SessionTemplate(
             api_version=SessionTemplate.KIND.api_version,
             kind=SessionTemplate.KIND.kind,
@@ -87,7 +87,7 @@ class Seats:
             ),
             spec=template.spec,
         )
-        await member.client.apply(copy, field_manager=FIELD_MANAGER)
+        return await member.client.apply(copy, field_manager=FIELD_MANAGER)
 
     async def drop_template(self, member: Member, found: SessionTemplate) -> None:
         with contextlib.suppress(Conflict, NotFound):

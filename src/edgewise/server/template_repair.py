@@ -16,9 +16,9 @@ class TemplateRepair:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._hub = fleet.hub
-        # What was written last where, so that a copy that never becomes equal (a webhook in
-        # the member changes it) is not written for ever.
-        self._written: dict[tuple[str, str], str] = {}
+        # Of what was written last where: the original's version and the copy's generation. A
+        # copy that is not equal even so (a webhook there changes it) is not written again.
+        self._written: dict[tuple[str, str], tuple[str, int]] = {}
         self.workers = Workers("template", self.repair, count=2)
         self._hub.templates.subscribe(self._changed)
         fleet.members.on_open(self._member_opened)
@@ -54,10 +54,10 @@ class TemplateRepair:
         if copy is not None and copy.spec == template.spec:
             return
         key, version = (member.name, name), template.metadata.resource_version
-        if copy is not None and self._written.get(key) == version:
+        if copy is not None and self._written.get(key) == (version, copy.metadata.generation):
             return
-        await self._fleet.seats.put_template(member, template)
-        self._written[key] = version
+        written = await self._fleet.seats.put_template(member, template)
+        self._written[key] = version, written.metadata.generation
 
     def _is_copy(self, copy: SessionTemplate, template: SessionTemplate | None) -> bool:
         labelled = copy.metadata.labels.get(FLEET_LABEL) == self._hub.fleet_id

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -33,14 +33,29 @@ from edgewise.api.sessions import (
 from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace, Secret
 from edgewise.kube.errors import KubeError
+from edgewise.server.errors import Unavailable
 from edgewise.server.mirror import Patience
 from edgewise.server.replica import Replica, Settings
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fault_proxy import FaultProxy, Upstream
 
+T = TypeVar("T")
+
 # Everything happens on one machine, so silence means something sooner.
-QUICK = Patience(probe_every=0.2, probe_timeout=0.5, suspect_after=0.8, lost_after=2.0)
+QUICK = Patience(probe_every=0.2, probe_timeout=1.0, suspect_after=1.5, lost_after=3.0)
 KINDS = (FleetSession, ClientBinding, MemberCluster, Session, SessionTemplate)
+
+
+async def patiently(call: Callable[[], Awaitable[T]], within: float = 20.0) -> T:
+    """Like the SDK: who is asked to come back later does."""
+    deadline = asyncio.get_running_loop().time() + within
+    while True:
+        try:
+            return await call()
+        except Unavailable:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(0.05)
 
 
 class StandIn:

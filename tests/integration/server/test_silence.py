@@ -1,0 +1,173 @@
+"""What falls silent: clients, member clusters, and the hub itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgewise.api.fleet import BindingState, Failover, FleetSession, MemberCluster
+from edgewise.server import presence
+from edgewise.server.errors import HubUnreachable
+from edgewise.server.joining import Wish
+from edgewise.server.lifecycle import NewSession
+from edgewise.server.replica import Replica
+from edgewise.testing.eventually import eventually
+from edgewise.testing.fleet_rig import FleetRig
+
+
+async def made(replica: Replica, name: str = "room-1", **fields: object) -> FleetSession:
+    new = NewSession(template="demo", name=name, **fields)  # type: ignore[arg-type]
+    session, _ = await replica.lifecycle.create(new, owner="arena")
+    return session
+
+
+def state(replica: Replica, session: FleetSession, client: str) -> BindingState | None:
+    binding = replica.hub.binding(session, client)
+    return binding.spec.state if binding is not None else None
+
+
+@pytest.fixture
+def _quick_books(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "FLUSH_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("_quick_books")
+async def test_a_client_whose_heartbeats_stop_is_lost_and_then_gone(rig: FleetRig) -> None:
+    await rig.add_template("short", timeout_seconds=1)
+    replica, other = await rig.add_replica(), await rig.add_replica()
+    await eventually(lambda: replica.leading)
+    new = NewSession(template="short", name="room-1")
+    session, _ = await replica.lifecycle.create(new, owner="arena")
+    names = {}
+    for client in ("silent", "heard"):
+        joined = await replica.joining.join(session, client, Wish(lease_seconds=5))
+        names[client] = joined.binding.metadata.name
+    await replica.joining.join(session, "trusted", Wish(lease_seconds=0))
+
+    def one_is_lost() -> bool:
+        other.presence.beat(names["heard"])  # heard by the replica that does not lead
+        return state(replica, session, "silent") is BindingState.LOST
+
+    await eventually(one_is_lost, within=30, every=0.1)
+    assert state(replica, session, "heard") is BindingState.SEATED
+    assert state(replica, session, "trusted") is BindingState.SEATED
+    await eventually(lambda: other.presence.beat(names["heard"]) or _is_lost(rig))
+
+    def one_is_gone() -> bool:
+        other.presence.beat(names["heard"])
+        return state(replica, session, "silent") is None
+
+    await eventually(one_is_gone, within=20, every=0.1)
+
+    async def only_the_others_sit() -> bool:
+        other.presence.beat(names["heard"])
+        seats = await rig.seats("room-1")
+        return {*seats["porto"], *seats["paris"]} == {"heard", "trusted"}
+
+    await eventually(only_the_others_sit, within=10, every=0.1)
+
+
+async def _is_lost(rig: FleetRig) -> bool:
+    seats = await rig.seats("room-1")
+    entries = {**seats["porto"], **seats["paris"]}
+    return entries.get("silent") == {"connected": False}
+
+
+async def test_heartbeats_cost_no_write_each(rig: FleetRig) -> None:
+    replica = await rig.add_replica()
+    session = await made(replica)
+    joined = await replica.joining.join(session, "alice", Wish())
+    name = joined.binding.metadata.name
+    before = replica.hub.heartbeats.revision
+    for _ in range(1000):
+        replica.presence.beat(name)
+    await replica.presence.flush()
+    await replica.presence.flush()
+    await eventually(lambda: len(replica.hub.heartbeats) == 1)
+    assert replica.hub.heartbeats.revision > before
+    assert [len(book.binary_data["heard"]) for book in replica.hub.heartbeats] == [9]
+
+
+async def test_clients_of_a_lost_cluster_are_moved_and_do_not_come_back_twice(
+    rig: FleetRig,
+) -> None:
+    replica = await rig.add_replica()
+    moving = await made(replica, "room-1")
+    staying = await made(replica, "room-2", failover=Failover.STAY)
+    for session in (moving, staying):
+        for n in range(5):
+            await replica.joining.join(session, f"client-{n}", Wish(location="porto"))
+    rig.members["porto"].cut()
+    await eventually(lambda: replica.members.get("porto").lost, within=10)  # type: ignore[union-attr]
+
+    async def moved() -> bool:
+        return len((await rig.seats("room-1"))["paris"]) == 5
+
+    await eventually(moved, within=15)
+    binding = replica.hub.binding(moving, "client-0")
+    assert binding is not None
+    assert binding.spec.moves == 1
+    assert binding.spec.why.startswith("porto has not answered for")
+    assert (await rig.seats("room-2"))["paris"] == {}
+
+    rig.members["porto"].heal()
+
+    async def nobody_in_two() -> bool:
+        seats, others = await rig.seats("room-1"), await rig.seats("room-2")
+        return (len(seats["porto"]), len(seats["paris"])) == (0, 5) and len(others["porto"]) == 5
+
+    await eventually(nobody_in_two, within=15)
+
+
+async def test_clients_of_a_removed_cluster_are_moved(rig: FleetRig) -> None:
+    replica = await rig.add_replica()
+    session = await made(replica)
+    await replica.joining.join(session, "alice", Wish(location="porto"))
+    await rig.direct.delete(MemberCluster, "porto", rig.namespace)
+
+    async def moved() -> bool:
+        return "alice" in (await rig.seats("room-1"))["paris"]
+
+    await eventually(moved, within=15)
+
+
+async def test_without_the_hub_those_who_sit_stay_and_the_rest_is_told_so(rig: FleetRig) -> None:
+    replica = await rig.add_replica()
+    session = await made(replica)
+    await replica.joining.join(session, "alice", Wish(location="porto", lease_seconds=2))
+    await eventually(lambda: state(replica, session, "alice") is BindingState.SEATED)
+    proxy = rig.hub_proxies[0]
+    proxy.refusing = True
+    proxy.cut_all()
+    await eventually(lambda: not replica.hub.mirror.ready)
+    again = await replica.joining.join(session, "alice", Wish())
+    assert again.binding.spec.cluster == "porto"
+    view = replica.fleet.session(session)
+    assert set(view.clients_by_id) == {"alice"}
+    for attempt in (
+        replica.joining.join(session, "bob", Wish()),
+        replica.joining.leave(session, "alice"),
+        replica.joining.disconnect(session, "alice"),
+        replica.lifecycle.create(NewSession(template="demo"), owner="arena"),
+        replica.lifecycle.delete(session),
+    ):
+        with pytest.raises(HubUnreachable, match="stays seated"):
+            await attempt
+    proxy.refusing = False
+    await eventually(lambda: replica.hub.mirror.ready, within=10)
+    # Nobody was blamed for a silence that could not be heard.
+    assert state(replica, session, "alice") is BindingState.SEATED
+    assert (await replica.joining.join(session, "bob", Wish())).new
+
+
+async def test_a_health_that_changes_is_shown_in_the_object(rig: FleetRig) -> None:
+    replica = await rig.add_replica()
+
+    def shown() -> str:
+        cluster = replica.hub.cluster("porto")
+        return cluster.status.health if cluster is not None else ""
+
+    await eventually(lambda: shown() == "Ready", within=10)
+    rig.members["porto"].cut()
+    await eventually(lambda: shown() == "Lost", within=10)
+    rig.members["porto"].heal()
+    await eventually(lambda: shown() == "Ready", within=10)
