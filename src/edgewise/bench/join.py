@@ -15,13 +15,13 @@ from typing import Any
 import aiohttp
 
 from edgewise.api.sessions import Session, SessionTemplate
-from edgewise.bench.awaiting import WaitedInVain, Waiting, watching
 from edgewise.bench.join_objects import NAMESPACE, PORT, pod_spec, session, template
 from edgewise.bench.summary import ratio, summary
 from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace, Pod
 from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.objects import Key
+from edgewise.runtime.awaiting import WaitedInVain, Waiting, watching
 
 Tell = Callable[[str], None]
 

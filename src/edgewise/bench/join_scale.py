@@ -18,7 +18,6 @@ import aiohttp
 import msgspec
 
 from edgewise.api.sessions import Session, SessionTemplate
-from edgewise.bench.awaiting import WaitedInVain, Waiting, watching
 from edgewise.bench.join_objects import NAMESPACE, session, template
 from edgewise.bench.operator_metrics import OperatorMetrics, read_metrics
 from edgewise.bench.process_cost import rss_mb
@@ -27,6 +26,7 @@ from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace
 from edgewise.kube.objects import Key
 from edgewise.local.platform import Platform
+from edgewise.runtime.awaiting import WaitedInVain, Waiting, watching
 
 Tell = Callable[[str], None]
 

@@ -17,7 +17,7 @@ Holds = Callable[[T | None], object]
 
 
 class WaitedInVain(Exception):
-    """Something that the measurement needs did not happen in time."""
+    """What was waited for did not happen in time."""
 
 
 class Waiting(Generic[T]):
