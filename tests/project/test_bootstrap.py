@@ -164,6 +164,17 @@ class TestOnDebian:
         assert "real nodes also need: apt-get install containerd runc" in done.stderr
         assert machine.started("apt-get") == []
 
+    def test_coturn_is_installed_without_becoming_a_service(self, machine: Machine) -> None:
+        machine.program("apt-get", 'echo "apt-get $*" >> "$LOG"')
+        machine.program("systemctl", 'echo "systemctl $*" >> "$LOG"')
+        machine.program("dpkg-query", '[ "$4" = coturn ] || echo install ok installed')
+        machine.program("id", "echo 0")
+        assert machine.run().returncode == 0
+        first, second = machine.log.read_text().splitlines()[:2]
+        assert first == "systemctl mask coturn.service"
+        assert second.startswith("apt-get install ")
+        assert second.endswith(" coturn")
+
     def test_root_installs_what_is_missing_and_says_so(self, machine: Machine) -> None:
         machine.program("apt-get", 'echo "apt-get $*" >> "$LOG"')
         machine.program("dpkg-query", '[ "$4" = runc ] || echo install ok installed')

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import TestServer
@@ -21,6 +21,8 @@ FILMING = Filming(seconds=1.5, width=320, height=180, rate=10)
 
 @pytest.fixture(scope="session")
 def coturn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coturn]:
+    if shutil.which("turnserver") is None:
+        pytest.skip("coturn is not installed (`apt-get install coturn`)")
     server = Coturn(tmp_path_factory.mktemp("coturn"))
     try:
         server.wait_until_up()
@@ -57,8 +59,3 @@ async def detector(coturn: Coturn) -> AsyncIterator[TestServer]:
     server = TestServer(application(settings(coturn)))
     async with server:
         yield server
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path

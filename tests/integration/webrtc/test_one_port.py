@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -21,13 +20,7 @@ import pytest
 
 from tests.integration.webrtc.coturn import Coturn
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(
-        sys.platform != "linux" or os.geteuid() != 0 or shutil.which("nsenter") is None,
-        reason="network namespaces need root on Linux",
-    ),
-]
+pytestmark = pytest.mark.root
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "webrtc-detector"
 CLIENT, TURN_OUTSIDE = "10.77.1.2", "10.77.1.1"
