@@ -24,7 +24,7 @@ from edgewise.local.faults import component_names
 from edgewise.local.joining import connect as join
 from edgewise.local.joining import disconnect as part
 from edgewise.local.kubeconfigs import merge, user_kubeconfig
-from edgewise.local.latency import parse_latency
+from edgewise.local.latency import parse_latency, sorted_latencies
 from edgewise.local.layout import Home, homes
 from edgewise.local.leftovers import sweep
 
@@ -47,7 +47,10 @@ def up(
     region: Annotated[str, typer.Option(help="The region label of the nodes.")] = "local",
     latency: Annotated[
         list[str] | None,
-        typer.Option(help="NODE=20ms: hold every packet to and from a node for so long."),
+        typer.Option(
+            help="How long a packet takes one way: NODE=20ms, host=20ms, or ONE:OTHER=40ms "
+            "for two clusters once they are joined. May be repeated."
+        ),
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="If the start fails, leave what there is, to look at.")
@@ -71,12 +74,14 @@ def up(
             file=sys.stderr,
         )
         wanted, simulated_nodes = 0, simulated_nodes + wanted
+    cables, others = sorted_latencies(name, latency or [])
     spec = ClusterSpec(
         name=name,
         nodes=wanted,
         simulated_nodes=simulated_nodes,
         region=region,
-        node_latency={} if trouble else dict(parse_latency(text) for text in latency or ()),
+        latency={} if trouble else cables,
+        peer_latency={} if trouble else others,
     )
     began = time.monotonic()
     with taken_down_on_failure(name, keep=keep), shown_progress() as progress:
@@ -258,10 +263,13 @@ def _as_dict(check: object) -> dict[str, object]:
 def connect(
     one: str,
     other: str,
-    latency: Annotated[str, typer.Option(help="How long a packet takes, such as 40ms.")] = "0ms",
+    latency: Annotated[
+        str | None, typer.Option(help="How long a packet takes one way, such as 40ms.")
+    ] = None,
 ) -> None:
     """Join two clusters, so that their nodes and pods reach each other."""
-    join(clusters.get(one), clusters.get(other), parse_latency(f"{one}={latency}")[1])
+    wanted = parse_latency(f"{other}={latency}")[1] if latency is not None else None
+    join(clusters.get(one), clusters.get(other), wanted)
     print(f"{one} and {other} reach each other")
 
 

@@ -53,14 +53,16 @@ def resume(component: Component, name: Name = None) -> None:
 @app.command()
 def cut(node: Node = None, cluster: Whole = False, name: Name = None) -> None:
     """Cut a cable, until `heal`."""
-    faults.cut(chosen(name), which(node, whole=cluster))
+    what = which(node, whole=cluster)
+    faults.cut(chosen(name), what)
     print(f"cut off {node or 'the cluster'}")
 
 
 @app.command()
 def heal(node: Node = None, cluster: Whole = False, name: Name = None) -> None:
     """Mend a cable that was cut."""
-    faults.heal(chosen(name), which(node, whole=cluster))
+    what = which(node, whole=cluster)
+    faults.heal(chosen(name), what)
     print(f"mended the cable of {node or 'the cluster'}")
 
 

@@ -19,6 +19,7 @@ from edgewise.local.connections import Peer, peers
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import LINK_PREFIX, TABLE_PREFIX, ClusterRecord, Home
 from edgewise.local.processes import Process
+from edgewise.local.spec import HOST
 
 # The cut of a whole cluster, among the names of cut nodes.
 WHOLE_CLUSTER = "*"
@@ -53,12 +54,9 @@ def cable_up(home: Home, record: ClusterRecord) -> set[str]:
 
 
 def _cable_host(home: Home, record: ClusterRecord, hub: int, *, connected: bool) -> None:
-    present = devices(hub)
-    if network.BRIDGE not in present:
+    if network.BRIDGE not in devices(hub):
         ip(network.bridge(), hub)
-    if network.UPLINK not in present:
-        ip([f"link del {home.host_link}"], check=False)
-        ip([network.host_cable(home.host_link, hub)])
+    _lay(hub, network.UPLINK, home.host_link, None, record.spec.latency.get(HOST, 0.0))
     with contextlib.suppress(FileNotFoundError):
         Path(f"/proc/sys/net/ipv6/conf/{home.host_link}/disable_ipv6").write_text("1")
     nft(network.host_filter(home.filter_table, record.addresses, home.host_link))
@@ -70,10 +68,8 @@ def _cable_host(home: Home, record: ClusterRecord, hub: int, *, connected: bool)
 def _cable_node(
     record: ClusterRecord, number: int, hub: int, node: int, *, connected: bool
 ) -> None:
-    port = network.port(number)
-    if port not in devices(hub) or network.NODE_LINK not in devices(node):
-        ip([f"link del {port}"], hub, check=False)
-        ip([network.node_cable(number, hub, node)])
+    latency = record.spec.latency.get(record.spec.node_names[number - 1], 0.0)
+    _lay(hub, network.port(number), network.NODE_LINK, node, latency)
     ip(network.plug_in(number, connected=connected), hub)
     ip(network.node(record.addresses, number, record.spec.nodes), node)
 
@@ -85,16 +81,30 @@ def _cable_peer(record: ClusterRecord, hub: int, peer: Peer, *, connected: bool)
         other = running_inits(other_home, init)[CONTROL_PLANE].pid
     except (KeyError, OSError):
         return  # it is not running; it will see to the cable when it does
-    mine = network.peer_link(peer.index)
-    if mine not in devices(hub):
-        # Both sides may try at once: one of them succeeds, and that is enough.
-        command = network.peer_cable(record.addresses, peer.addresses, hub, other)
-        ip([command], check=False)
+    mine, theirs = network.peer_link(peer.index), network.peer_link(record.index)
+    if record.index < peer.index:  # the relay, if there is one, is the lower one's
+        _lay(hub, mine, theirs, other, peer.latency)
+    else:
+        _lay(other, theirs, mine, hub, peer.latency)
     ip([f"link set {mine} {'up' if connected else 'down'}"], hub)
     if not connected or WHOLE_CLUSTER in cuts(other_home):
         return
     ip(network.peer_routes(peer.addresses), hub)
     ip(network.peer_routes(record.addresses), other)
+
+
+def _lay(hub: int, link: str, far: str, far_pid: int | None, latency: float) -> None:
+    """Lay one cable, unless it is there as it should be."""
+    slow = latency > 0
+    here, there = devices(hub), devices(far_pid if far_pid is not None else os.getpid())
+    pieces = set(network.relay_links(link))
+    if link in here and far in there and (pieces <= here if slow else not pieces & here):
+        return
+    for end, pid in ((link, hub), *((piece, hub) for piece in sorted(pieces)), (far, far_pid)):
+        ip([f"link del {end}"], pid, check=False)
+    ip(network.cable(link, hub, far, far_pid, slow=slow))
+    if slow:
+        ip(network.relay_ends(link), hub)
 
 
 def uncable(home: Home, record: ClusterRecord, other: ClusterRecord) -> None:
@@ -103,7 +113,8 @@ def uncable(home: Home, record: ClusterRecord, other: ClusterRecord) -> None:
         for name, process in running_inits(home, record.programs["init"]).items():
             if name == CONTROL_PLANE:
                 link = network.peer_link(other.index)
-                ip([f"link del {link}"], process.pid, check=False)
+                for end in (link, *network.relay_links(link)):
+                    ip([f"link del {end}"], process.pid, check=False)
             else:
                 for command in network.no_routes_to_peer(other.addresses):
                     ip([command], process.pid, check=False)

@@ -85,7 +85,7 @@ def delegation(mounted: str) -> list[str]:
     """Shell commands by which the root of a v2 hierarchy gives all controllers to its children."""
     return [
         f"for c in $(cat {mounted}/cgroup.controllers); do "
-        f'echo "+$c" > {mounted}/cgroup.subtree_control; done'
+        f'echo "+$c" 2> /dev/null > {mounted}/cgroup.subtree_control || :; done'
     ]
 
 

@@ -17,6 +17,7 @@ from edgewise.local.cabling import WHOLE_CLUSTER, cable_up
 from edgewise.local.clusters import Cluster
 from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.errors import LocalError
+from edgewise.local.latency import relays
 from edgewise.local.manager import NAME as MANAGER
 from edgewise.local.manager import components
 from edgewise.local.node_components import holders
@@ -27,17 +28,20 @@ _RESTART_SECONDS = 30.0
 
 def component_names(cluster: Cluster) -> list[str]:
     """Everything that can be broken: programs, machines and the manager."""
-    names = [component.name for component in components(cluster.home, cluster.record)]
+    return [*_programs(cluster), MANAGER]
+
+
+def _programs(cluster: Cluster) -> dict[str, str]:
+    """The program by which each component is known among the processes of the cluster."""
+    found = components(cluster.home, cluster.record)
     if cluster.spec.real:
-        names += [holder.name for holder in holders(cluster.record)]
-    return [*names, MANAGER]
+        found += [*holders(cluster.record), *relays(cluster.home, cluster.record)]
+    return {component.name: component.argv[0] for component in found}
 
 
 def main_processes(cluster: Cluster) -> dict[str, Process]:
     """The process that is each component, not one that it started; none where it does not run."""
-    programs = {c.name: c.argv[0] for c in components(cluster.home, cluster.record)}
-    if cluster.spec.real:
-        programs |= {holder.name: holder.argv[0] for holder in holders(cluster.record)}
+    programs = _programs(cluster)
     return {
         process.component: process
         for process in cluster.running()

@@ -8,10 +8,16 @@ from edgewise.local.clusters import Cluster
 from edgewise.local.errors import LocalError
 
 
-def connect(one: Cluster, other: Cluster, latency: float = 0.0) -> None:
-    """From now on their nodes and pods reach each other by address."""
+def connect(one: Cluster, other: Cluster, latency: float | None = None) -> None:
+    """From now on their nodes and pods reach each other by address.
+
+    `latency` is in milliseconds one way; without it, what was said when they were made.
+    """
     if one.name == other.name:
         raise LocalError("a cluster is always joined to itself; name two different ones")
+    if latency is None:
+        said = (one.spec.peer_latency.get(other.name), other.spec.peer_latency.get(one.name))
+        latency = max(value or 0.0 for value in said)
     connections.remember(one.home, other.home, latency)
     for cluster in (one, other):
         cable_up(cluster.home, cluster.record)

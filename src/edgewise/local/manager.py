@@ -23,6 +23,7 @@ import edgewise
 from edgewise.local import processes, progress
 from edgewise.local.component import Component
 from edgewise.local.control_plane import control_plane
+from edgewise.local.latency import relays
 from edgewise.local.layout import ClusterRecord, Home
 from edgewise.local.machines import Machines
 from edgewise.local.node_components import holders, node_components
@@ -64,6 +65,21 @@ async def keep_standby(home: Home) -> None:
         await asyncio.sleep(max(0.2, pause_after(deaths)))
 
 
+async def keep_relays(
+    home: Home, record: ClusterRecord, supervisor: Supervisor, machines: Machines
+) -> None:
+    """The relays of cables that take their time, as clusters are joined and parted."""
+    kept: dict[Component, asyncio.Task[None]] = {}
+    while True:
+        wanted = set(relays(home, record))
+        for gone in kept.keys() - wanted:
+            kept.pop(gone).cancel()
+            await asyncio.to_thread(supervisor.stop, gone)
+        for new in wanted - kept.keys():
+            kept[new] = asyncio.create_task(supervisor.keep(new, partial(machines.inside, new)))
+        await asyncio.sleep(0.5)
+
+
 async def until_going_down(home: Home) -> None:
     while home.exists() and not home.going_down.exists():  # noqa: ASYNC110 - a file says it
         await asyncio.sleep(0.2)
@@ -86,6 +102,7 @@ def duties(home: Home, record: ClusterRecord) -> list[Coroutine[Any, Any, None]]
     machines = Machines(home, record)
     return [
         keep_standby(home),
+        keep_relays(home, record, supervisor, machines),
         *(machines.keep(supervisor, holder) for holder in holders(record)),
         *(supervisor.keep(program, partial(machines.inside, program)) for program in programs),
     ]
@@ -119,7 +136,12 @@ def main() -> None:
     os.set_inheritable(int(sys.argv[2]), False)  # the lock is the manager's alone
     until_predecessor_is_gone(home)
     progress.note(home.progress, NAME, progress.STARTED)
-    asyncio.run(manage(home))
+    try:
+        asyncio.run(manage(home))
+    except Exception as error:
+        progress.note(home.progress, NAME, progress.ENDED, f"{type(error).__name__}: {error}")
+        time.sleep(1)  # the standby goes on at once, and might fail at once
+        raise
 
 
 if __name__ == "__main__":

@@ -23,15 +23,30 @@ def port(number: int) -> str:
     return f"node{number}"
 
 
-def node_cable(number: int, control_plane_pid: int, node_pid: int) -> str:
-    return (
-        f"link add name {port(number)} netns {control_plane_pid} "
-        f"type veth peer name {NODE_LINK} netns {node_pid}"
-    )
+def relay_links(link: str) -> tuple[str, str]:
+    """The two links between which a relay stands, in a cable that takes its time."""
+    return f"{link}.a", f"{link}.b"
 
 
-def host_cable(host_link: str, control_plane_pid: int) -> str:
-    return f"link add name {host_link} type veth peer name {UPLINK} netns {control_plane_pid}"
+def cable(link: str, hub: int, far: str, far_pid: int | None, *, slow: bool) -> list[str]:
+    """Between `link` in the control plane and `far` elsewhere; without a pid, on the host.
+
+    A slow cable is in two pieces; a relay carries frames from one to the other.
+    """
+    if not slow:
+        return [_piece(far, far_pid, link, hub)]
+    one, other = relay_links(link)
+    return [_piece(link, hub, one, hub), _piece(far, far_pid, other, hub)]
+
+
+def _piece(one: str, one_pid: int | None, other: str, other_pid: int) -> str:
+    where = f" netns {one_pid}" if one_pid is not None else ""
+    return f"link add name {one}{where} type veth peer name {other} netns {other_pid}"
+
+
+def relay_ends(link: str) -> list[str]:
+    """In the control plane: the kernel itself stays silent there, only the relay speaks."""
+    return [f"link set {end} arp off up" for end in relay_links(link)]
 
 
 def bridge() -> list[str]:
@@ -146,13 +161,6 @@ table inet edgewise {{
 def peer_link(other_index: int) -> str:
     """The end of a cable to another cluster, named after that cluster's index."""
     return f"{PEER_PREFIX}{other_index}"
-
-
-def peer_cable(mine: AddressPlan, other: AddressPlan, my_pid: int, other_pid: int) -> str:
-    return (
-        f"link add name {peer_link(other.index)} netns {my_pid} "
-        f"type veth peer name {peer_link(mine.index)} netns {other_pid}"
-    )
 
 
 def peer_routes(other: AddressPlan) -> list[str]:

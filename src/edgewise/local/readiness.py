@@ -117,6 +117,14 @@ class Starting:
                 pass
             await self.pause("the API server to accept the first objects", 0.2)
 
+    async def give_nodes_their_pod_networks(self, client: Client) -> None:
+        """Say in the API which addresses a node's pods get; the node itself knows already."""
+        for number, name in enumerate(self.record.spec.node_names, start=1):
+            network = str(self.record.addresses.pods_of(number))
+            if not (await client.get(Node, name)).spec.pod_cidr:
+                body = {"spec": {"podCIDR": network, "podCIDRs": [network]}}
+                await self.persistently(partial(client.patch, Node, name, body=body))
+
     async def until_nodes_are_ready(self, client: Client) -> None:
         wanted = {*self.record.spec.node_names, *self.record.spec.simulated_names}
         while wanted:

@@ -11,6 +11,8 @@ from edgewise.local.errors import BadSpec
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
+# Among the names of nodes, this machine itself.
+HOST = "host"
 MAX_NODES = 50
 MAX_SIMULATED = 5000
 
@@ -26,8 +28,10 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 0
     simulated_nodes: int = 0
     region: str = "local"
-    # Milliseconds each frame to and from a real node is held, by node name.
-    node_latency: dict[str, float] = {}
+    # Milliseconds that a packet takes from or to a real node, by its name, or the host.
+    latency: dict[str, float] = {}
+    # The same to another cluster, by that one's name, once the two are joined.
+    peer_latency: dict[str, float] = {}
     # False leaves out the scheduler and controllers: an API server alone starts fastest.
     controllers: bool = True
 
@@ -48,11 +52,12 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
             )
         if (self.nodes or self.simulated_nodes) and not self.controllers:
             raise BadSpec("a cluster with nodes needs its controllers")
-        unknown = set(self.node_latency) - set(self.node_names)
+        unknown = set(self.latency) - {HOST, *self.node_names}
         if unknown:
-            raise BadSpec(
-                f"no node is called {min(unknown)!r}: the nodes are {', '.join(self.node_names)}"
-            )
+            names = ", ".join([*self.node_names, HOST])
+            raise BadSpec(f"no cable leads to {min(unknown)!r}: there are {names}")
+        if (self.latency or self.peer_latency) and not self.real:
+            raise BadSpec("packets take their time on real networks only: ask for real nodes")
 
     @property
     def real(self) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from edgewise.local import processes, progress
 from edgewise.local.component import Component, log_file
+from edgewise.local.errors import LocalError
 from edgewise.local.layout import Home
 from edgewise.local.processes import Process
 
@@ -61,19 +62,22 @@ class Supervisor:
         child: subprocess.Popen[bytes] | None = None
         deaths = 0
         while True:
-            since = time.monotonic()
-            if process is None:
-                child = self.start(component, await launcher())
-                process = await found(component, child)
-            if process is not None:
-                if begun is not None:
-                    await begun(process)
-                await gone(process)
-            if child is not None:
-                await reaped(child)
-            process = None
+            since, why = time.monotonic(), ""
+            try:
+                if process is None:
+                    child = self.start(component, await launcher())
+                    process = await found(component, child)
+                if process is not None:
+                    if begun is not None:
+                        await begun(process)
+                    await gone(process)
+                if child is not None:
+                    await reaped(child)
+            except (OSError, LocalError) as error:
+                why = str(error)  # it could not even be started
+            process = child = None
             deaths = 1 if time.monotonic() - since > SETTLED else deaths + 1
-            self.note(component, progress.ENDED, last_words(self.home.logs, component.name))
+            self.note(component, progress.ENDED, why or last_words(self.home.logs, component.name))
             await asyncio.sleep(pause_after(deaths))
 
     async def adopted(self, component: Component) -> Process | None:
@@ -89,6 +93,16 @@ class Supervisor:
                 processes.kill_all, lambda: [process for process in launching if process.alive]
             )
         return None
+
+    def stop(self, component: Component) -> None:
+        """End what `keep` kept, after that was cancelled."""
+        processes.kill_all(
+            lambda: [
+                process
+                for process in processes.of_cluster(self.home.path)
+                if process.component == component.name
+            ]
+        )
 
     def start(self, component: Component, launcher: list[str]) -> subprocess.Popen[bytes]:
         log = log_file(self.home.logs, component.name)

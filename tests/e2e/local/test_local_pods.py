@@ -87,6 +87,8 @@ async def test_nodes_say_where_they_are(client: Client, cluster: Cluster) -> Non
     for node in nodes.values():
         assert node.metadata.labels["topology.kubernetes.io/region"] == "eu-west"
         assert node.metadata.labels["topology.kubernetes.io/zone"].startswith("eu-west-")
+    for number, name in enumerate(cluster.spec.node_names, start=1):
+        assert nodes[name].spec.pod_cidr == str(cluster.record.addresses.pods_of(number))
 
 
 @pytest.mark.usefixtures("web")

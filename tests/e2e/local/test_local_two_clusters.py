@@ -6,19 +6,20 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from edgewise.local import clusters, joining, status
+from edgewise.local import clusters, faults, joining, status
 from edgewise.local.clusters import Cluster, ClusterSpec
 from edgewise.local.engine import find_engine
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import Home
 from edgewise.testing.clusters import temporary_cluster, unique_name
+from edgewise.testing.eventually import eventually
 from edgewise.testing.traces import Traces
-from tests.e2e.local.workloads import reaches, ready_pod
+from tests.e2e.local.workloads import PORT, delete_pods, reaches, ready_pod, run_python
 
 pytestmark = pytest.mark.root
 
@@ -32,14 +33,17 @@ def pair() -> Iterator[tuple[Cluster, Cluster]]:
 
 
 @pytest.fixture
-async def addresses(pair: tuple[Cluster, Cluster]) -> list[str]:
+async def addresses(pair: tuple[Cluster, Cluster]) -> AsyncIterator[list[str]]:
     """Of a serving pod in each cluster."""
     found = []
     for cluster in pair:
         async with cluster.client() as client:
             pod = await ready_pod(client, "web")
             found.append(pod.status.pod_ip)
-    return found
+    yield found
+    for cluster in pair:
+        async with cluster.client() as client:
+            await delete_pods(client, ["web"])
 
 
 async def reached(cluster: Cluster, address: str) -> bool:
@@ -59,6 +63,30 @@ async def test_pods_reach_the_other_cluster_only_while_they_are_joined(
     joining.disconnect(two, one)
     assert not await reached(one, addresses[1])
     assert not await reached(two, addresses[0])
+
+
+async def test_packets_between_joined_clusters_take_as_long_as_asked(
+    pair: tuple[Cluster, Cluster], addresses: list[str]
+) -> None:
+    one, two = pair
+    joining.connect(one, two, latency=30.0)
+    code = (
+        "import socket, time\n"
+        "began = time.monotonic()\n"
+        f"socket.create_connection(({addresses[1]!r}, {PORT}), 5).close()\n"
+        "print(time.monotonic() - began)\n"
+    )
+    async with one.client() as client:
+
+        async def takes_a_round_trip() -> None:
+            # The relay begins a moment after the cable is laid.
+            assert float(await run_python(client, "web", code)) >= 0.060
+
+        await eventually(takes_a_round_trip, within=20)
+        faults.kill(one, f"relay/to-{two.record.index}")
+        await eventually(takes_a_round_trip, within=20)
+    joining.disconnect(one, two)
+    assert not await reached(one, addresses[1])
 
 
 async def test_two_clusters_fit_into_three_and_a_half_gigabytes(

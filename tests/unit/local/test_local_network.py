@@ -54,5 +54,25 @@ def test_a_cut_cable_is_a_link_that_is_down() -> None:
 
 
 def test_the_ends_of_a_cable_between_clusters_are_named_after_the_other_end() -> None:
-    cable = network.peer_cable(ONE, OTHER, 100, 200)
-    assert cable == "link add name to-2 netns 100 type veth peer name to-1 netns 200"
+    mine, theirs = network.peer_link(OTHER.index), network.peer_link(ONE.index)
+    assert (mine, theirs) == ("to-2", "to-1")
+    assert network.cable(mine, 100, theirs, 200, slow=False) == [
+        "link add name to-1 netns 200 type veth peer name to-2 netns 100"
+    ]
+
+
+def test_a_slow_cable_is_in_two_pieces_with_silent_ends_between_them() -> None:
+    assert network.cable("node1", 100, "eth0", 200, slow=True) == [
+        "link add name node1 netns 100 type veth peer name node1.a netns 100",
+        "link add name eth0 netns 200 type veth peer name node1.b netns 100",
+    ]
+    assert network.relay_ends("node1") == [
+        "link set node1.a arp off up",
+        "link set node1.b arp off up",
+    ]
+
+
+def test_a_cable_to_the_host_needs_no_namespace_there() -> None:
+    assert network.cable("uplink", 100, "ew-x", None, slow=False) == [
+        "link add name ew-x type veth peer name uplink netns 100"
+    ]

@@ -27,7 +27,8 @@ def test_bad_names_are_refused_with_a_sentence(name: str) -> None:
         ({"region": "not a label"}, "region"),
         ({"region": ""}, "region"),
         ({"nodes": 1, "controllers": False}, "controllers"),
-        ({"nodes": 1, "node_latency": {"edgewise-2": 5.0}}, "no node is called"),
+        ({"nodes": 1, "latency": {"edgewise-2": 5.0}}, "no cable leads to"),
+        ({"simulated_nodes": 1, "latency": {"host": 5.0}}, "ask for real nodes"),
     ],
 )
 def test_impossible_wishes_are_refused(options: dict[str, object], complaint: str) -> None:

@@ -1,0 +1,163 @@
+"""Clusters on loopback: what they do, and how they start, fail and end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from edgewise.kube.client import Client
+from edgewise.kube.core import Namespace, Node, Pod, ServiceAccount
+from edgewise.kube.errors import Forbidden, NotFound
+from edgewise.kube.objects import ObjectMeta
+from edgewise.local import clusters, faults, manager, processes, registry
+from edgewise.local.clusters import Cluster, ClusterSpec
+from edgewise.local.errors import StartFailed
+from edgewise.local.layout import Home, Ports
+from edgewise.testing.clusters import temporary_cluster, unique_name
+from edgewise.testing.eventually import eventually
+
+EDGEWISE = [sys.executable, "-m", "edgewise.cli", "local"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with temporary_cluster("sim", simulated_nodes=3, region="eu-north") as cluster:
+        yield cluster
+
+
+def wait_for(check: Callable[[], object], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+async def test_pods_run_on_simulated_nodes_and_are_collected(cluster: Cluster) -> None:
+    async with cluster.client() as client:
+        nodes = {node.metadata.name for node in (await client.list(Node)).items}
+        assert nodes == set(cluster.spec.simulated_names)
+        await client.create(Namespace(metadata=ObjectMeta(name="play")))
+        spec = {"containers": [{"name": "main", "image": "edgewise.test/nothing:1"}]}
+
+        async def account_is_there() -> object:
+            return await client.get(ServiceAccount, "default", "play")
+
+        await eventually(account_is_there, within=20, not_yet=(NotFound,))
+        await client.create(Pod(metadata=ObjectMeta(name="player", namespace="play"), spec=spec))
+
+        async def is_running() -> None:
+            pod = await client.get(Pod, "player", "play")
+            assert pod.status.phase == "Running"
+            assert pod.status.pod_ip in str(pod.status.pod_ips)
+
+        await eventually(is_running, within=30, every=0.1)
+        await client.delete(Namespace, "play")
+
+        async def is_gone() -> None:
+            names = {each.metadata.name for each in (await client.list(Namespace)).items}
+            assert "play" not in names
+
+        await eventually(is_gone, within=40, every=0.1)
+
+
+async def test_rights_are_enforced(cluster: Cluster) -> None:
+    access = cluster.client().access
+    async with Client(access) as client:
+        await client.request("GET", "/api/v1/nodes", headers={"Impersonate-User": "edgewise:kwok"})
+        with pytest.raises(Forbidden):
+            await client.request(
+                "GET", "/api/v1/secrets", headers={"Impersonate-User": "edgewise:kwok"}
+            )
+
+
+def test_starting_again_changes_nothing(cluster: Cluster) -> None:
+    before = faults.main_processes(cluster)
+    again = clusters.up(cluster.spec)
+    assert again.record == cluster.record
+    assert faults.main_processes(cluster) == before
+
+
+def test_when_manager_and_standby_are_gone_up_begins_anew_with_what_runs(cluster: Cluster) -> None:
+    before = faults.main_processes(cluster)
+    for process in cluster.running():
+        if process.component == manager.NAME:
+            processes.send(process, signal.SIGKILL)
+    wait_for(lambda: all(p.component != manager.NAME for p in cluster.running()), 10)
+    clusters.up(cluster.spec)
+    after = faults.main_processes(cluster)
+    assert after.pop(manager.NAME) != before.pop(manager.NAME)
+    assert after == before
+    killed = faults.kill(cluster, "kwok")
+    wait_for(lambda: faults.main_process(cluster, "kwok") not in (None, killed), 10)
+
+
+def test_a_port_that_somebody_took_is_named_and_nothing_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = unique_name("taken")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        free = [port + 1, port + 2]
+        monkeypatch.setattr(
+            registry, "_free_ports", lambda _home, _others: Ports(free[0], port, free[1])
+        )
+        try:
+            with pytest.raises(StartFailed, match=r"etcd of cluster.*address already in use"):
+                clusters.up(ClusterSpec(name=name, controllers=False))
+        finally:
+            clusters.down(name)
+    assert not Home.of(name).path.exists()
+    assert processes.of_cluster(Home.of(name).path) == []
+
+
+def test_ctrl_c_takes_down_what_was_begun(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    home = Home.of("interrupted", state)
+    environment = os.environ | {"EDGEWISE_STATE_DIR": str(state)}
+    with subprocess.Popen(
+        [*EDGEWISE, "up", "--name", "interrupted", "--simulated-nodes", "1"],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as up:
+        wait_for(lambda: processes.of_cluster(home.path), 60)
+        up.send_signal(signal.SIGINT)
+        _, said = up.communicate(timeout=60)
+    assert up.returncode == 130
+    assert "taking interrupted down again" in said
+    assert "Traceback" not in said
+    assert processes.of_cluster(home.path) == []
+    assert not state.exists()
+
+
+def test_bad_wishes_get_one_sentence(tmp_path: Path) -> None:
+    environment = os.environ | {"EDGEWISE_STATE_DIR": str(tmp_path / "state")}
+
+    def fails(*arguments: str) -> str:
+        done = subprocess.run(
+            [*EDGEWISE, *arguments],
+            check=False,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode != 0
+        lines = done.stderr.strip().splitlines()
+        assert len(lines) == 1, done.stderr
+        return lines[0]
+
+    assert "cannot be called 'Bad_Name'" in fails("up", "--name", "Bad_Name")
+    assert "start it with `edgewise local up --name nowhere`" in fails(
+        "kubeconfig", "--name", "nowhere"
+    )
+    assert "there is no local cluster" in fails("status")
+    assert "choose what to cut" in fails("fault", "cut", "--name", "nowhere")
+    assert "is not a latency" in fails("up", "--nodes", "1", "--latency", "soon")
+    assert not (tmp_path / "state").exists()
