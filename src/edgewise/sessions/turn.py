@@ -40,7 +40,8 @@ class IceServer(msgspec.Struct, frozen=True):
 
     @property
     def expires_at(self) -> int:
-        """Epoch seconds; a connection made before then lives on."""
+        """Epoch seconds. A connection made before then lives on with coturn; STUNner ends it
+        when the client next renews its relay, so there a lifetime covers the whole session."""
         return int(self.username.split(":", 1)[0])
 
     def __repr__(self) -> str:  # credentials end up in logs through a repr

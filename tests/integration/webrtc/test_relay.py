@@ -19,8 +19,9 @@ from webrtc_detector.measure import Filming, Target, measure
 from webrtc_detector.relay_check import allocate
 from webrtc_detector.server import application
 
+from edgewise.sessions.turn import TurnRealm
 from tests.integration.webrtc.conftest import FILMING, login, settings
-from tests.integration.webrtc.coturn import Coturn, free_ports
+from tests.integration.webrtc.coturn import SECRET, Coturn, free_ports
 
 
 async def test_boxes_come_back_through_the_relay(coturn: Coturn, detector: TestServer) -> None:
@@ -155,6 +156,23 @@ async def test_each_denied_peer_is_refused_by_the_deployed_rules(coturn: Coturn,
 async def test_an_allowed_peer_is_not_refused(coturn: Coturn) -> None:
     async with allocation(login(coturn)) as requests:
         await requests.channel_bind(0x4000, ("127.0.0.1", 9))
+
+
+async def test_a_relay_outlives_its_credentials_but_no_new_one_is_given(coturn: Coturn) -> None:
+    realm = TurnRealm((coturn.url,), SECRET, lifetime=1)
+    issued = realm.credentials("brief", now=time.time())
+    turn = Turn([coturn.url], issued.username, issued.credential)
+    renewal = aioice.stun.Message(
+        message_method=aioice.stun.Method.REFRESH, message_class=aioice.stun.Class.REQUEST
+    )
+    renewal.attributes["LIFETIME"] = 600
+    async with allocation(turn) as requests:
+        await asyncio.sleep(issued.expires_at + 1 - time.time())
+        answer, _ = await requests.request_with_retry(renewal)
+        assert answer.attributes["LIFETIME"] == 300  # and not more than is configured
+        await requests.channel_bind(0x4000, ("127.0.0.1", 9))
+        with pytest.raises(aioice.stun.TransactionFailed, match="401"):
+            await allocate(turn)
 
 
 async def test_a_client_cannot_take_all_relays(coturn: Coturn, detector: TestServer) -> None:
