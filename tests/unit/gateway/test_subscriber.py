@@ -208,6 +208,9 @@ def test_of_a_refused_batch_only_the_bad_one_is_left_out(desired):
     envoy.settle()
     envoy.assert_right()
     assert "cannot bind" in envoy.subscriber.refusal(bad)
+    for name in envoy.desired.resources[LISTENER].keys() - {bad[1]}:
+        assert envoy.subscriber.has((LISTENER, name))
+        assert not envoy.subscriber.refusal((LISTENER, name))
     # One bad port is no reason to call the whole gateway unready.
     assert envoy.subscriber.idle
 

@@ -101,6 +101,16 @@ def test_a_pod_that_moves_takes_its_clients_along():
     assert watched.served == {}
 
 
+def test_what_a_pod_exposes_follows_its_revision():
+    watched = Watched()
+    one = {"a": client("p", "seat-a")}
+    watched.show(session(one, {"p": "10.0.0.1"}))
+    watched.show(session(one, {"p": "10.0.0.1"}, ports=(WEB,)))
+    assert [route.protocol for route in watched.served.values()] == ["HTTP"]
+    watched.show(session(one, {"p": "10.0.0.1"}, exposure="None"))
+    assert watched.served == {}
+
+
 def test_a_successor_of_the_same_name_is_another_session():
     watched = Watched()
     one = session({"a": client("p", "seat-a")}, {"p": "10.0.0.1"})
