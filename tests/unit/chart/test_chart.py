@@ -5,6 +5,7 @@ is meant, rewrite them: EDGEWISE_REWRITE_GOLDEN=1 pytest tests/unit/chart
 """
 
 import base64
+import importlib
 import os
 import shutil
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
+
+from edgewise.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart"
@@ -281,3 +285,18 @@ def test_values_that_cannot_work_are_refused_with_a_sentence(helm, values, says)
     done = run(helm, "template", "edge", CHART, values=values)
     assert done.returncode != 0
     assert says in done.stderr
+
+
+def test_every_argument_is_one_that_the_program_knows(rendered):
+    for _, container in containers(rendered):
+        name, *arguments = container["args"]
+        entry = COMMANDS[name]
+        if not entry.exists():
+            continue  # it is checked from the day on which it is there
+        known = {
+            option
+            for parameter in get_command(importlib.import_module(entry.module).app).params
+            for option in parameter.opts
+        }
+        given = {argument.partition("=")[0] for argument in arguments} - {"--more"}
+        assert given <= known, f"edgewise {name} does not know {sorted(given - known)}"
