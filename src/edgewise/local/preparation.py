@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -9,11 +10,12 @@ import msgspec
 from edgewise.local.container_programs import container_programs
 from edgewise.local.control_plane import KWOK_CONFIG, corefile
 from edgewise.local.engine import find_engine
+from edgewise.local.errors import LocalError
 from edgewise.local.golden import copy_store, golden_store
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, USERS, leaves
 from edgewise.local.images import ImageError, pause_image, python_image
 from edgewise.local.kubeconfigs import write_kubeconfig
-from edgewise.local.layout import ClusterRecord, Home, write_atomically
+from edgewise.local.layout import ClusterRecord, Home, state_root, write_atomically
 from edgewise.local.node_files import node_files
 from edgewise.local.pki import ensure_pki
 from edgewise.local.readiness import Tell
@@ -22,6 +24,8 @@ from edgewise.local.spec import ClusterSpec
 _API_SERVER_ALONE = ("etcd", "kube-apiserver", "kubectl")
 _CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 _REAL_NODES = ("kubelet", "kube-proxy", "coredns", "init")
+_ROOM = 300 << 20
+_ROOM_PER_NODE = 200 << 20
 
 
 class Supplies(msgspec.Struct, frozen=True):
@@ -33,6 +37,7 @@ class Supplies(msgspec.Struct, frozen=True):
 
 
 def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
+    check_room(state_root(), spec)
     names = programs_for(spec)
     containers = container_programs() if spec.real else {}
     engine = find_engine(tell, programs=names)
@@ -46,6 +51,19 @@ def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
         # A cluster without it is still a cluster; other images can be loaded.
         tell("python image", f"left out: {error}")
     return Supplies(programs, golden_store(images, programs["containerd"], tell))
+
+
+def check_room(place: Path, spec: ClusterSpec) -> None:
+    """Better no cluster than one whose disk is full when it has just begun."""
+    while not place.exists():
+        place = place.parent
+    needed = _ROOM + _ROOM_PER_NODE * spec.nodes
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        raise LocalError(
+            f"cluster {spec.name!r} needs {needed >> 20} MiB of disk, and {place} has "
+            f"{free >> 20}: free some space, or set EDGEWISE_STATE_DIR to a roomier place"
+        )
 
 
 def programs_for(spec: ClusterSpec) -> list[str]:

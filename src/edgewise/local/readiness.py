@@ -51,7 +51,7 @@ class Starting:
             if self.deaths[event.what] >= TOO_OFTEN:
                 raise StartFailed(
                     f"{event.what} of cluster {self.home.name!r} keeps ending: "
-                    f"{event.detail or 'its log says nothing'}"
+                    f"{event.detail or 'its log says nothing'}; {advice(event.detail)}"
                 )
         if time.monotonic() > self.deadline:
             raise StartFailed(
@@ -139,6 +139,19 @@ class Starting:
                 return
             example = min(missing)
             await self.pause(f"node {example}", 0.1 if len(wanted) < 50 else 0.5)
+
+
+def advice(detail: str) -> str:
+    """What to do about what a program said before it ended."""
+    known = {
+        "address already in use": "something else has its port: stop that, or start again",
+        "no space left": "free some disk space",
+        "too many open files": "raise fs.inotify.max_user_instances with sysctl",
+        "permission denied": "check who owns its files",
+    }
+    lower = detail.lower()
+    found = next((said for words, said in known.items() if words in lower), "")
+    return found or "`edgewise local doctor` may know why, `up --keep` keeps its log"
 
 
 def usable(node: Node) -> bool:

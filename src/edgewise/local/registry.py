@@ -81,7 +81,7 @@ def claim(home: Home, spec: ClusterSpec, programs: dict[str, str]) -> ClusterRec
                 home.write(record)
             return record
         taken = entries(folder)
-        index = free_index(taken, networks_of_host() if os.geteuid() == 0 else ())
+        index = free_index(taken, networks_of_host(home.host_link) if os.geteuid() == 0 else ())
         if index is None:
             raise LocalError(
                 "no free address range is left for one more cluster; "

@@ -8,11 +8,9 @@ from typing import Any
 
 import msgspec
 
-from edgewise.local.layout import LINK_PREFIX
 
-
-def networks_of_host() -> list[IPv4Network]:
-    """Every IPv4 network that the host has a route to, besides those of local clusters."""
+def networks_of_host(besides: str) -> list[IPv4Network]:
+    """Every IPv4 network that the host has a route to, but not by the link `besides`."""
     try:
         listing = subprocess.run(
             ["ip", "-json", "-4", "route", "show", "table", "main"],
@@ -22,12 +20,12 @@ def networks_of_host() -> list[IPv4Network]:
         )
     except FileNotFoundError:
         return []
-    return networks_in(msgspec.json.decode(listing.stdout or b"[]"))
+    return networks_in(msgspec.json.decode(listing.stdout or b"[]"), besides)
 
 
-def networks_in(routes: list[dict[str, Any]]) -> list[IPv4Network]:
+def networks_in(routes: list[dict[str, Any]], besides: str) -> list[IPv4Network]:
     return [
         IPv4Network(route["dst"], strict=False)
         for route in routes
-        if route["dst"] != "default" and not route.get("dev", "").startswith(LINK_PREFIX)
+        if route["dst"] != "default" and route.get("dev") != besides
     ]

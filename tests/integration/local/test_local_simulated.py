@@ -108,7 +108,7 @@ def test_a_port_that_somebody_took_is_named_and_nothing_stays(
             registry, "_free_ports", lambda _home, _others: Ports(free[0], port, free[1])
         )
         try:
-            with pytest.raises(StartFailed, match=r"etcd of cluster.*address already in use"):
+            with pytest.raises(StartFailed, match=r"etcd of cluster.*something else has its port"):
                 clusters.up(ClusterSpec(name=name, controllers=False))
         finally:
             clusters.down(name)

@@ -56,11 +56,14 @@ def test_when_all_is_taken_there_is_none() -> None:
     assert free_index([], [IPv4Network("10.0.0.0/8")]) is None
 
 
-def test_routes_of_the_machine_besides_its_clusters() -> None:
+def test_routes_of_the_machine_besides_the_clusters_own() -> None:
     routes = [
         {"dst": "default", "gateway": "192.0.2.1", "dev": "eth0"},
         {"dst": "192.0.2.0/24", "dev": "eth0"},
         {"dst": "10.9.8.7", "dev": "tun0"},
         {"dst": "10.129.0.0/16", "dev": "ew-0123abcd"},
     ]
-    assert networks_in(routes) == [IPv4Network("192.0.2.0/24"), IPv4Network("10.9.8.7/32")]
+    assert networks_in(routes, "ew-0123abcd") == [
+        IPv4Network("192.0.2.0/24"),
+        IPv4Network("10.9.8.7/32"),
+    ]

@@ -15,6 +15,7 @@ from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, leav
 from edgewise.local.kubeconfigs import merge, unmerge, write_kubeconfig
 from edgewise.local.layout import ClusterRecord, Home, Ports, homes
 from edgewise.local.pki import ensure_pki
+from edgewise.local.preparation import check_room
 from edgewise.local.spec import ClusterSpec
 from edgewise.local.supervision import LONGEST_PAUSE, last_words, pause_after
 
@@ -184,6 +185,18 @@ def test_joined_clusters_know_each_other_until_one_goes(home: Home) -> None:
     connections.forget_everywhere(other)
     assert connections.peers(home) == []
     assert connections.peers(other) == []
+
+
+def test_too_little_disk_is_said_before_anything_is_made(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        free = 1 << 20
+
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Full)
+    with pytest.raises(LocalError, match="needs 700 MiB of disk"):
+        check_room(home.path, ClusterSpec(name="edge-1", nodes=2))
+    assert not home.path.exists()
 
 
 def test_events_are_read_once_and_only_whole(tmp_path: Path) -> None:
