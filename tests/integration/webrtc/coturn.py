@@ -30,6 +30,7 @@ class Coturn:
         peers: Sequence[str] = ("127.0.0.1",),
         port: int | None = None,
         prefix: Sequence[str] = (),
+        secrets: Sequence[str] = (SECRET,),
     ) -> None:
         self.listen = listen
         self.port = free_ports(listen, 1) if port is None else port
@@ -37,7 +38,7 @@ class Coturn:
         file = folder / f"turnserver-{self.port}.conf"
         lines = [
             CONFIGURATION.read_text().replace("listening-port=3478", f"listening-port={self.port}"),
-            f"static-auth-secret={SECRET}",
+            *(f"static-auth-secret={secret}" for secret in secrets),
             f"listening-ip={listen}",
             f"relay-ip={relay}",
             f"min-port={first}",

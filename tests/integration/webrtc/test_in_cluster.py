@@ -88,7 +88,12 @@ def detector_pod() -> dict[str, Any]:
     template = yaml.safe_load((EXAMPLE / "session-template.yaml").read_text())
     (pods,) = template["spec"]["podTemplates"]
     metadata = {"name": "detector", "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **pods["template"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": pods["template"]["spec"],
+    }
 
 
 async def test_a_client_outside_connects_through_the_one_port(kubectl: Kubectl) -> None:

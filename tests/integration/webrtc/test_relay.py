@@ -175,6 +175,22 @@ async def test_a_relay_outlives_its_credentials_but_no_new_one_is_given(coturn: 
             await allocate(turn)
 
 
+async def test_two_secrets_are_accepted_while_one_replaces_the_other(tmp_path: Path) -> None:
+    both = ("the old secret of the realm", "the new secret of the realm")
+    server = Coturn(tmp_path, secrets=both)
+    try:
+        server.wait_until_up()
+        for secret in both:
+            issued = server.realm(secret=secret).credentials("alice", now=time.time())
+            async with allocation(Turn([server.url], issued.username, issued.credential)):
+                pass
+        other = server.realm(secret="some other secret").credentials("alice", now=time.time())
+        with pytest.raises(aioice.stun.TransactionFailed, match="401"):
+            await allocate(Turn([server.url], other.username, other.credential))
+    finally:
+        server.stop()
+
+
 async def test_a_client_cannot_take_all_relays(coturn: Coturn, detector: TestServer) -> None:
     async with contextlib.AsyncExitStack() as open_relays:
         for _ in range(16):
