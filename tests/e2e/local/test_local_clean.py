@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local import processes
+from edgewise.local import clusters, faults, processes, registry
+from edgewise.local.clusters import ClusterSpec
 from edgewise.local.layout import Home
 from edgewise.testing.traces import Traces
 
@@ -72,3 +74,40 @@ def test_down_after_kills_at_a_random_moment_of_up(
         # The kernel takes namespaces apart a moment after their last process.
         assert eventually(lambda: not traces.left(), 5), (victims, traces.left())
     assert not (tmp_path / "state").exists()
+
+
+def test_down_finds_what_is_left_of_a_cluster_whose_folder_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEWISE_STATE_DIR", str(tmp_path / "state"))
+    home = Home.of("deleted")
+    with Traces(home) as traces:
+        clusters.up(ClusterSpec(name="deleted", nodes=1))
+        assert {kind for kind, _ in traces.seen} >= {"mnt", "net", "pid"}
+        # Also what a reboot, or somebody in a hurry, takes away.
+        registry.release(home)
+        shutil.rmtree(home.path, ignore_errors=True)
+        down = subprocess.run(
+            [*EDGEWISE, "local", "down", "--all"],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert down.returncode == 0, down.stderr
+        assert eventually(lambda: not traces.left(), 5), traces.left()
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_paused_and_cut_cluster_goes_down_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEWISE_STATE_DIR", str(tmp_path / "state"))
+    home = Home.of("broken")
+    with Traces(home) as traces:
+        cluster = clusters.up(ClusterSpec(name="broken", nodes=1))
+        for name in ("broken-1", "etcd", "manager"):
+            faults.pause(cluster, name)
+        faults.cut(cluster, None)
+        clusters.down("broken")
+        assert eventually(lambda: not traces.left(), 5), traces.left()
