@@ -1,43 +1,35 @@
-"""`edgewise demo`: a real cluster on this machine, and real pods in it, from nothing to gone."""
+"""`edgewise demo`: a cluster on this machine, and a session in it, from nothing to gone."""
 
 import asyncio
 import fcntl
 import os
 import signal
 import sys
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated, NoReturn
 
-import aiohttp
 import typer
 
-from edgewise.cli.demo_objects import LABELS, NAME, NAMESPACE, objects
-from edgewise.cli.demo_stage import Row, Stage
+from edgewise.api.installation import install
+from edgewise.api.registry import kinds
+from edgewise.api.sessions import Session
+from edgewise.cli.demo_objects import NAMESPACE
+from edgewise.cli.demo_play import DemoError, Play
+from edgewise.cli.demo_stage import Stage
 from edgewise.cli.progress import shown_progress
-from edgewise.kube.client import Client
-from edgewise.kube.core import Node, Pod, Service
+from edgewise.kube.core import Node, Pod
 from edgewise.local import clusters
 from edgewise.local.clusters import Cluster, ClusterSpec
 from edgewise.local.doctor import examine
-from edgewise.local.errors import LocalError
-from edgewise.local.images import PYTHON_IMAGE, ImageError, python_image
+from edgewise.local.images import ImageError, python_image
 from edgewise.local.layout import Home, state_root
+from edgewise.local.platform import running_platform
+from edgewise.runtime.awaiting import watching
 
 app = typer.Typer()
-
-PODS = 6
-REQUESTS = 60
-PATIENCE = 90.0  # seconds for anything that the cluster has to do
-SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
-
-
-class DemoError(LocalError):
-    """What the demo wanted to show did not happen."""
 
 
 @app.command()
@@ -50,20 +42,17 @@ def demo(
         typer.Option(help="Stay up until Ctrl-C. [default: at a terminal]", show_default=False),
     ] = None,
 ) -> None:
-    """Start a cluster, show pods coming up, answering and recovering, and take it down again."""
+    """Start a cluster, show a session at work in it, and take it all down again."""
     trouble = "--simulated was given" if simulated else why_not_real()
     # Asked to end, it cleans up, whoever asks.
     signal.signal(signal.SIGTERM, interrupt)
+    staying = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
     with own_cluster() as name:
-        worked = False
+        worked = asyncio.Event()
         try:
-            asyncio.run(show(name, trouble))
-            worked = True
-            if stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty():
-                print("\nIt stays up until you press Ctrl-C.", flush=True)
-                threading.Event().wait()
+            asyncio.run(show(name, trouble, worked, staying=staying))
         except KeyboardInterrupt:
-            if not worked:
+            if not worked.is_set():
                 raise
         finally:
             clusters.down(name)
@@ -122,22 +111,32 @@ def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-async def show(name: str, trouble: str) -> None:
+async def show(name: str, trouble: str, worked: asyncio.Event, *, staying: bool) -> None:
     """The acts, in order; any that fails ends the demo with a sentence."""
-    stage = Stage(acts=2 if trouble else 4)
-    print("Edgewise: a Kubernetes cluster on this machine, and pods that come and go.\n")
+    stage = Stage(acts=7)
+    print("Edgewise: every client of a session gets a server of its own, and keeps it.\n")
     if trouble:
         print(f"Its nodes are simulated ({trouble}).\n")
     cluster = await start(stage, name, real=not trouble)
     async with cluster.client() as client:
-        pods = await bring_up_pods(stage, client, stop=bool(trouble))
-        if not trouble:
-            await ask_service(stage, client, pods)
-            await lose_a_pod(stage, client)
-    print(f"\nAll of it worked, in {stage.elapsed:.0f} s.")
-    if trouble:
-        print("The pods were simulated: Kubernetes ran them, but no process was behind them.")
-    print(next_steps(name))
+        stage.act("The operator and the gateway" if not trouble else "The operator")
+        began = time.monotonic()
+        await install(client, kinds())
+        async with (
+            running_platform(cluster, gateway=not trouble) as platform,
+            watching(client, Session, Pod) as (sessions, pods),
+        ):
+            where = "" if trouble else f", one entry point at {platform.public_url}"
+            stage.say(f"running after {time.monotonic() - began:.1f} s{where}")
+            await Play(stage, client, sessions, pods, real=not trouble).run()
+            worked.set()
+            print(f"\nAll of it worked, in {stage.elapsed:.0f} s.")
+            if trouble:
+                print("The pods were simulated: no process was behind them.")
+            print(next_steps(name))
+            if staying:
+                print("\nIt stays up until you press Ctrl-C.", flush=True)
+                await asyncio.Event().wait()
 
 
 async def start(stage: Stage, name: str, *, real: bool) -> Cluster:
@@ -155,102 +154,12 @@ async def start(stage: Stage, name: str, *, real: bool) -> Cluster:
     return cluster
 
 
-async def bring_up_pods(stage: Stage, client: Client, *, stop: bool) -> list[Pod]:
-    stage.act(f"A Deployment of {PODS} {'simulated' if stop else 'real Python'} pods")
-    began = time.monotonic()
-    for manifest in objects(PODS, PYTHON_IMAGE):
-        await client.apply(manifest)
-    pods = await until_ready(stage, client, began, lambda names: len(names) >= PODS)
-    stage.say(f"{len(pods)} of {PODS} ready after {time.monotonic() - began:.1f} s")
-    return pods
-
-
-async def until_ready(
-    stage: Stage,
-    client: Client,
-    began: float,
-    enough: Callable[[set[str]], bool],
-    old: Collection[str] = (),
-) -> list[Pod]:
-    """Show pods as they come, but not the old ones, until enough of them are ready."""
-    times: dict[str, float] = {}
-    with stage.pods() as show:
-        while True:
-            found = (await client.list(Pod, NAMESPACE, labels=SELECTOR)).items
-            pods = [pod for pod in found if not pod.metadata.deletion_timestamp]
-            for pod in pods:
-                if pod.ready:
-                    times.setdefault(pod.metadata.name, time.monotonic() - began)
-            new = [pod for pod in pods if pod.metadata.name not in old]
-            show([row_of(pod, times) for pod in sorted(new, key=lambda p: p.metadata.name)])
-            ready = [pod for pod in pods if pod.ready]
-            if enough({pod.metadata.name for pod in ready}):
-                return ready
-            if time.monotonic() - began > PATIENCE:
-                raise DemoError(f"only {len(ready)} pods were ready after {PATIENCE:.0f} s")
-            await asyncio.sleep(0.1)
-
-
-def row_of(pod: Pod, times: dict[str, float]) -> Row:
-    name = pod.metadata.name
-    state = "Ready" if pod.ready else pod.status.phase or "Pending"
-    return Row(name, pod.node_name, state, times.get(name))
-
-
-async def ask_service(stage: Stage, client: Client, pods: list[Pod]) -> None:
-    stage.act("Its Service answers")
-    service = await client.get(Service, NAME, NAMESPACE)
-    node = (await client.list(Node)).items[0]
-    address = next(a.address for a in node.status.addresses if a.type == "InternalIP")
-    url = f"http://{address}:{service.spec.ports[0].node_port}/"
-    answers = await ask(url, until_all={pod.metadata.name for pod in pods})
-    stage.say(
-        f"from this machine: {answers.total()} requests to {url} were answered by "
-        f"{len(answers)} pods"
-    )
-    inside = f"http://{NAME}.{NAMESPACE}.svc.cluster.local/"
-    told = await client.exec(pods[0].metadata.name, NAMESPACE, ["wget", "-qO-", inside])
-    if told.exit_code:
-        raise DemoError(f"a pod could not reach {inside}: {told.stderr.decode().strip()}")
-    stage.say(f"from a pod, by its name: {inside} was answered by {told.stdout.decode()}")
-
-
-async def ask(url: str, until_all: set[str]) -> Counter[str]:
-    """Ask until every pod has answered; connections are new each time, so any may."""
-    answers: Counter[str] = Counter()
-    deadline = time.monotonic() + PATIENCE
-    # A proxy of the user's would not find a cluster that is on this machine.
-    connector = aiohttp.TCPConnector(force_close=True)
-    timeout = aiohttp.ClientTimeout(total=5)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
-        while answers.total() < REQUESTS or set(answers) < until_all:
-            try:
-                async with session.get(url) as answer:
-                    answers[await answer.text()] += 1
-            except (OSError, aiohttp.ClientError) as error:
-                raise DemoError(f"{url} did not answer: {error}") from error
-            if time.monotonic() > deadline:
-                raise DemoError(f"only {len(answers)} of {len(until_all)} pods answered at {url}")
-    return answers
-
-
-async def lose_a_pod(stage: Stage, client: Client) -> None:
-    stage.act("A pod is lost, and another takes its place")
-    before = {pod.metadata.name for pod in (await client.list(Pod, NAMESPACE)).items}
-    lost = min(before)
-    began = time.monotonic()
-    await client.delete(Pod, lost, NAMESPACE)
-
-    await until_ready(
-        stage, client, began, lambda names: lost not in names and len(names) >= PODS, old=before
-    )
-    stage.say(f"{lost} was deleted, and replaced after {time.monotonic() - began:.1f} s")
-
-
 def next_steps(name: str) -> str:
     return f"""
-Try next, in another terminal while it is up, or after `edgewise local up --name {name} --nodes 2`:
+Try next, in another terminal while it is up:
   export PATH=$PWD/.venv/bin:$PATH
-  edgewise local kubectl --name {name} get pods -A -o wide
-  edgewise local status --name {name}
+  export KUBECONFIG=$(edgewise local kubeconfig --name {name} --path)
+  edgewise session create room-2 --template hello --namespace {NAMESPACE}
+  edgewise session join room-2 you --namespace {NAMESPACE} --wait
+  edgewise local kubectl --name {name} get sessions,pods -A
   edgewise local fault --help"""

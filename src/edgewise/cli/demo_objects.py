@@ -1,13 +1,13 @@
-"""What the demo puts into its cluster: pods that answer with their own name."""
+"""What the demo puts into its cluster: a template whose pods answer with their own name."""
 
 from typing import Any
 
 NAMESPACE = "demo"
-NAME = "hello"
+SESSION = "room-1"
+POD_TEMPLATE = "server"
+PORT_NAME = "http"
 PORT = 8000
-LABELS = {"app": NAME}
 
-# One answer per connection, so that each request may reach another pod.
 SERVER = """
 import http.server, socket
 
@@ -26,39 +26,41 @@ http.server.ThreadingHTTPServer(("", 8000), Hello).serve_forever()
 """
 
 
-def objects(replicas: int, image: str) -> list[dict[str, Any]]:
-    metadata = {"name": NAME, "namespace": NAMESPACE}
+def template(image: str) -> dict[str, Any]:
+    """One pod for each client, kept for a while for those who lost their connection."""
     container = {
-        "name": NAME,
+        "name": POD_TEMPLATE,
         "image": image,
         "command": ["python3", "-c", SERVER],
-        "ports": [{"containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/", "port": PORT}, "periodSeconds": 1},
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
     }
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata,
-            "spec": {
-                "type": "NodePort",
-                "selector": LABELS,
-                "ports": [{"port": 80, "targetPort": PORT}],
-            },
+    return {
+        "apiVersion": "sessions.edgewise.dev/v1alpha1",
+        "kind": "SessionTemplate",
+        "metadata": {"name": "hello", "namespace": NAMESPACE},
+        "spec": {
+            "podTemplates": [
+                {
+                    "name": POD_TEMPLATE,
+                    "maxClients": 1,
+                    "ports": [{"name": PORT_NAME, "port": PORT}],
+                    "template": {
+                        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0}
+                    },
+                }
+            ],
+            "timeoutSeconds": 60,
+            "reutilizeTimeoutSeconds": 60,
+            "reuse": "Session",
         },
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata,
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": LABELS},
-                "template": {
-                    "metadata": {"labels": LABELS},
-                    "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
-                },
-            },
-        },
-    ]
+    }
+
+
+def session() -> dict[str, Any]:
+    return {
+        "apiVersion": "sessions.edgewise.dev/v1alpha1",
+        "kind": "Session",
+        "metadata": {"name": SESSION, "namespace": NAMESPACE},
+        "spec": {"templateRef": {"name": "hello"}},
+    }

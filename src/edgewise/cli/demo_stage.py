@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One pod, as far as it has come."""
+    """One client, as far as it has come."""
 
     name: str
-    node: str
+    pod: str
     state: str
     seconds: float | None  # until it was ready
 
@@ -41,8 +41,8 @@ class Stage:
         return time.monotonic() - self.started
 
     @contextmanager
-    def pods(self) -> Iterator[Show]:
-        """A function that is given all pods whenever one of them changed."""
+    def table(self) -> Iterator[Show]:
+        """A function that is given all rows whenever one of them changed."""
         if self.live:
             with live_table() as show:
                 yield show
@@ -56,7 +56,7 @@ class Stage:
             for row in rows:
                 if row.seconds is not None and row.name not in told:
                     told.add(row.name)
-                    self.say(f"{row.name} on {row.node}: ready after {row.seconds:.1f} s")
+                    self.say(f"{row.name} in {row.pod}: ready after {row.seconds:.1f} s")
 
         return show
 
@@ -70,13 +70,13 @@ def live_table() -> Iterator[Show]:
 
         def show(rows: list[Row]) -> None:
             table = Table(box=None, padding=(0, 2, 0, 6))
-            for column in ("pod", "node", "state", "ready after"):
+            for column in ("client", "pod", "state", "ready after"):
                 table.add_column(column, justify="right" if column == "ready after" else "left")
             for row in rows:
                 ready = row.seconds is not None
                 table.add_row(
                     row.name,
-                    row.node or "-",
+                    row.pod or "-",
                     f"[green]{row.state}" if ready else f"[yellow]{row.state}",
                     f"{row.seconds:.1f} s" if row.seconds is not None else "",
                 )

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.cli import demo
-from edgewise.cli.demo_objects import objects
+from edgewise.cli.demo_objects import POD_TEMPLATE, PORT_NAME, session, template
 from edgewise.local.doctor import Check
 from edgewise.local.image_oci import ImageError
 
@@ -60,10 +62,12 @@ def test_nodes_are_simulated_only_for_a_reason_that_is_said(
     assert demo.why_not_real() == why
 
 
-def test_the_service_finds_the_pods() -> None:
-    namespace, service, deployment = objects(3, "edgewise.local/python:1")
-    template = deployment["spec"]["template"]
-    assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
-    (port,) = template["spec"]["containers"][0]["ports"]
-    assert service["spec"]["ports"][0]["targetPort"] == port["containerPort"]
-    assert service["metadata"]["namespace"] == namespace["metadata"]["name"]
+def test_its_template_and_session_are_what_the_types_say() -> None:
+    made = msgspec.convert(template("edgewise.local/python:1"), SessionTemplate)
+    (pods,) = made.spec.pod_templates
+    assert pods.name == POD_TEMPLATE
+    assert [port.name for port in pods.ports] == [PORT_NAME]
+    follower = msgspec.convert(session(), Session)
+    assert follower.spec.template_ref is not None
+    assert follower.spec.template_ref.name == made.metadata.name
+    assert follower.metadata.namespace == made.metadata.namespace

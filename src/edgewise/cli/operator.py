@@ -1,0 +1,100 @@
+"""`edgewise operator`: the controllers, for one cluster."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgewise.kube.client import Client
+from edgewise.kube.config import Access, load_access
+from edgewise.operator import NAMESPACE, OperatorError, Options, run_operator
+from edgewise.runtime.logs import set_up_logs
+from edgewise.runtime.manager import Listen
+from edgewise.sessions.site import PortRange
+
+app = typer.Typer()
+
+
+@app.command()
+def operator(
+    namespace: Annotated[
+        str, typer.Option(help="Where the operator keeps its lease and its secrets.")
+    ] = NAMESPACE,
+    listen: Annotated[
+        str, typer.Option(help="HOST:PORT for health, readiness and metrics.")
+    ] = "127.0.0.1:8081",
+    leader_election: Annotated[bool, typer.Option(help="Act only while holding the lease.")] = True,
+    public_url: Annotated[
+        str, typer.Option(help="Where clients find the gateway's HTTP.")
+    ] = "http://127.0.0.1:8080",
+    public_host: Annotated[
+        str, typer.Option(help="Where clients find the gateway's TCP and UDP ports.")
+    ] = "127.0.0.1",
+    domain: Annotated[str, typer.Option(help="Wildcard domain of the gateway.")] = "",
+    domain_port: Annotated[int, typer.Option(help="Its port, if not the scheme's own.")] = 0,
+    ports: Annotated[str, typer.Option(help="TCP and UDP ports for seats.")] = "20000-32767",
+    node_host: Annotated[
+        str, typer.Option(help="Host in the addresses of NodePorts, if not a node's own.")
+    ] = "",
+    gateway_api: Annotated[
+        str, typer.Option(help="NAMESPACE/NAME of the Gateway for exposure GatewayAPI.")
+    ] = "",
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(help="URL of a gateway's control port, beside those in the cluster."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the token for the gateways; without it nobody is told of routes.",
+            envvar="EDGEWISE_TOKEN_FILE",
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="The context in it.")] = None,
+    json_logs: Annotated[bool, typer.Option(help="Log as JSON.")] = False,
+) -> None:
+    """Run the controllers until told to end."""
+    options = Options(
+        namespace=namespace,
+        listen=parse_listen(listen),
+        leader_election=leader_election,
+        public_url=public_url.rstrip("/"),
+        public_host=public_host,
+        domain=domain,
+        domain_port=domain_port,
+        ports=parse_ports(ports),
+        node_host=node_host,
+        gateway_api=gateway_api,
+        gateways=tuple(gateway or ()),
+        token_file=token_file,
+    )
+    if token_file is not None and not token_file.is_file():
+        raise OperatorError(f"the token file {token_file} does not exist")
+    if options.gateways and token_file is None:
+        raise OperatorError("--gateway needs --token-file: gateways take routes from nobody else")
+    access = load_access(kubeconfig, context)
+    set_up_logs(json=json_logs)
+    asyncio.run(serve(access, options))
+
+
+async def serve(access: Access, options: Options) -> None:
+    async with Client(access, user_agent="edgewise-operator") as client:
+        await run_operator(client, options)
+
+
+def parse_listen(text: str) -> Listen:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise OperatorError(f"--listen must be HOST:PORT, not {text!r}")
+    return Listen(host=host.strip("[]"), port=int(port))
+
+
+def parse_ports(text: str) -> PortRange:
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= 65535):
+        raise OperatorError(f"--ports must be FIRST-LAST, such as 20000-32767, not {text!r}")
+    return PortRange(int(first), int(last))

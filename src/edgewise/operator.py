@@ -1,0 +1,184 @@
+"""The operator: wires the controllers of every domain to one cluster, and runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from edgewise.kube.client import Client
+from edgewise.kube.core import Namespace, Secret
+from edgewise.kube.endpoints import EndpointSlice
+from edgewise.kube.errors import AlreadyExists, NotFound
+from edgewise.runtime.cache import Cache
+from edgewise.runtime.manager import Election, Listen, Manager
+from edgewise.runtime.metrics import Metrics
+from edgewise.runtime.selection import Selection
+from edgewise.sessions.books import Books
+from edgewise.sessions.controller import SessionController
+from edgewise.sessions.metrics import SessionMetrics
+from edgewise.sessions.publish import GatewayPublisher, RoutePublisher, TrustingPublisher
+from edgewise.sessions.resetting import PodCleaner
+from edgewise.sessions.site import PortRange, Site
+from edgewise.sessions.template_controller import TemplateController
+
+NAMESPACE = "edgewise-system"
+LEASE = "edgewise-operator"
+SEAT_KEY_SECRET = "edgewise-seat-key"  # noqa: S105 - the name of it
+SEAT_KEY = "key"
+SEAT_KEY_BYTES = 32
+# The headless Service whose endpoints are the control ports of the gateways.
+GATEWAYS = "edgewise-gateway-control"
+
+
+class OperatorError(Exception):
+    """The operator cannot start, with what to do about it."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator is told when it starts."""
+
+    namespace: str = NAMESPACE
+    listen: Listen = Listen(port=8081)
+    leader_election: bool = True
+    public_url: str = "http://127.0.0.1:8080"
+    public_host: str = "127.0.0.1"
+    domain: str = ""
+    domain_port: int = 0
+    ports: PortRange = PortRange()
+    node_host: str = ""
+    gateway_api: str = ""  # namespace/name of the Gateway; empty: its kinds are not watched
+    gateways: tuple[str, ...] = ()  # control ports to push to, beside those that are found
+    token_file: Path | None = None  # without it nobody is told of routes
+
+
+async def run_operator(client: Client, options: Options) -> None:
+    """Run until a signal asks for the end."""
+    site = Site(
+        seat_key=await seat_key(client, options.namespace),
+        public_url=options.public_url,
+        public_host=options.public_host,
+        domain=options.domain,
+        domain_port=options.domain_port,
+        ports=options.ports,
+        node_host=options.node_host,
+        gateway=options.gateway_api,
+    )
+    metrics = Metrics()
+    session_metrics = SessionMetrics(metrics.registry)
+    found = FoundGateways(options.namespace)
+    async with aiohttp.ClientSession() as http:
+        books = Books(site)
+        cleaner = PodCleaner(client, http)
+        sessions = SessionController(
+            books,
+            publisher_of(options, found, http),
+            cleaner,
+            metrics=session_metrics,
+            gateway_api=bool(options.gateway_api),
+        )
+        templates = TemplateController(books, cleaner, metrics=session_metrics)
+        election = Election(LEASE, options.namespace) if options.leader_election else None
+        manager = Manager(
+            client,
+            [sessions, templates],
+            name=LEASE,
+            election=election,
+            listen=options.listen,
+            metrics=metrics,
+        )
+        found.follow(manager.caches.of(EndpointSlice, found.selection))
+        sessions.wake, templates.wake = (workers.queue.add for workers in manager.workers)
+        try:
+            await manager.run()
+        finally:
+            await sessions.resets.stop()
+            await templates.resets.stop()
+
+
+async def seat_key(client: Client, namespace: str) -> bytes:
+    """The key from which all addresses of seats are made: created once, then kept for ever."""
+    for _ in range(2):
+        try:
+            secret = await client.get(Secret, SEAT_KEY_SECRET, namespace)
+        except NotFound:
+            await create_seat_key(client, namespace)
+            continue
+        key = secret.data.get(SEAT_KEY, b"")
+        if len(key) < SEAT_KEY_BYTES // 2:
+            raise OperatorError(
+                f"the Secret {namespace}/{SEAT_KEY_SECRET} has no usable `{SEAT_KEY}`: delete the "
+                "Secret to have a new one made (every address of a seat changes with it)"
+            )
+        return key
+    raise OperatorError(f"the Secret {namespace}/{SEAT_KEY_SECRET} vanished while it was read")
+
+
+async def create_seat_key(client: Client, namespace: str) -> None:
+    secret = Secret.named(SEAT_KEY_SECRET, namespace)
+    secret.data = {SEAT_KEY: secrets.token_bytes(SEAT_KEY_BYTES)}
+    with contextlib.suppress(AlreadyExists):  # by another replica, at the same time
+        try:
+            await client.create(secret)
+        except NotFound:  # the namespace is not there: nobody installed the chart
+            with contextlib.suppress(AlreadyExists):
+                await client.create(Namespace.named(namespace))
+            await client.create(secret)
+
+
+class FoundGateways:
+    """The control ports of the gateways that run in the cluster now."""
+
+    def __init__(self, namespace: str) -> None:
+        self.selection = Selection(
+            namespace=namespace, labels=f"kubernetes.io/service-name={GATEWAYS}"
+        )
+        self._cache: Cache[EndpointSlice] | None = None
+
+    def follow(self, cache: Cache[EndpointSlice]) -> None:
+        self._cache = cache
+
+    def urls(self) -> list[str]:
+        if self._cache is None:
+            return []
+        return [url for piece in self._cache for url in control_urls(piece)]
+
+
+def control_urls(piece: EndpointSlice) -> Iterable[str]:
+    """Gateways that are not ready yet count too: they become it by knowing the routes."""
+    for endpoint in piece.endpoints or ():
+        if endpoint.conditions.terminating:
+            continue
+        for port in piece.ports or ():
+            for address in endpoint.addresses:
+                host = f"[{address}]" if ":" in address else address
+                yield f"http://{host}:{port.port}"
+
+
+def publisher_of(
+    options: Options, found: FoundGateways, http: aiohttp.ClientSession
+) -> RoutePublisher:
+    """Without a token no gateway would listen: what is written counts as published."""
+    if options.token_file is None:
+        return TrustingPublisher()
+    return GatewayPublisher(
+        lambda: [*options.gateways, *found.urls()], token_in(options.token_file), http
+    )
+
+
+def token_in(file: Path) -> Callable[[], str]:
+    """Reads the token anew each time it was changed, as Kubernetes does with mounted Secrets."""
+    seen: tuple[float, str] = (-1.0, "")
+
+    def token() -> str:
+        nonlocal seen
+        changed = file.stat().st_mtime
+        if changed != seen[0]:
+            seen = (changed, file.read_text(encoding="utf-8").strip())
+        return seen[1]
+
+    return token
