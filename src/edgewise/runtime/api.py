@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from random import Random
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from edgewise.kube.client import Client, Listing, Patch, PatchBody
 from edgewise.kube.errors import (
@@ -26,8 +29,9 @@ from edgewise.kube.errors import (
     ServerError,
     Unreachable,
 )
-from edgewise.kube.objects import Key, Object
+from edgewise.kube.objects import Key, Kind, Object
 from edgewise.runtime.cache import number
+from edgewise.runtime.made_names import MadeNames
 from edgewise.runtime.merge_patch import difference
 from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.reconciling import CURRENT, Reconciling
@@ -55,6 +59,7 @@ class Api:
         caches: SharedCaches,
         *,
         permit: Callable[[], None] = lambda: None,
+        random: Random | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """`permit` is asked before every write, and raises when we may not act (any more)."""
@@ -62,7 +67,8 @@ class Api:
         self._caches = caches
         self._permit = permit
         self._metrics = metrics or Metrics()
-        self._doubts: dict[Reconciling, set[tuple[type[Object], Key]]] = {}
+        self._names = MadeNames(random)
+        self._doubts: dict[Reconciling, set[tuple[Kind, Key]]] = {}
 
     # Reading ------------------------------------------------------------------------
 
@@ -85,7 +91,28 @@ class Api:
     # Writing ------------------------------------------------------------------------
 
     async def create(self, obj: T) -> T:
+        """With `generate_name` a name is made, and no second one if the answer is lost."""
+        if not obj.metadata.name and obj.metadata.generate_name:
+            return await self._create_with_made_name(obj)
         return await self._write("create", type(obj), obj.key, lambda: self._client.create(obj))
+
+    async def _create_with_made_name(self, obj: T) -> T:
+        reconciling, meta = CURRENT.get(), obj.metadata
+        what = (obj.KIND.kind, meta.namespace, meta.generate_name)
+        name, used_before = self._names.make(reconciling, what)
+        named = replace(obj, metadata=replace(meta, name=name))
+        try:
+            return await self._write(
+                "create", type(obj), named.key, lambda: self._client.create(named)
+            )
+        except AlreadyExists:
+            if not used_before:
+                raise
+            # Our own earlier attempt, whose answer was lost.
+            return await self.get(type(obj), name, meta.namespace)
+        except (Unreachable, ServerError, asyncio.CancelledError):
+            self._names.doubt(reconciling, what, name)
+            raise
 
     async def patch(
         self,
@@ -122,7 +149,7 @@ class Api:
             # Custom kinds refuse a uid that is not theirs in these words.
             if not any(cause.get("field") == "metadata.uid" for cause in _causes(error)):
                 raise
-            self._doubt(obj.__class__, obj.key)
+            self._doubt(obj.KIND, obj.key)
             raise Conflict(
                 409, "Conflict", f"{obj.KIND.kind} {obj.key} was deleted and made anew"
             ) from error
@@ -189,10 +216,20 @@ class Api:
             self._bury(kind, key, left.metadata.uid)
         elif left.metadata.resource_version == obj.metadata.resource_version:
             # It was on its way out before: gone now, or still held by a finalizer?
-            await self._read_again(kind, key)
+            await self._read_again(kind.KIND, key)
         else:
             self._take_in(left)
         return True
+
+    async def _is_there(self, obj: Object) -> bool:
+        try:
+            now = await self.get(type(obj), obj.metadata.name, obj.metadata.namespace)
+        except NotFound:
+            now = None
+        if now is not None and now.metadata.uid == obj.metadata.uid:
+            return True
+        self._bury(type(obj), obj.key, obj.metadata.uid)
+        return False
 
     async def evict(self, pod: Object) -> None:
         """Delete a pod if its disruption budget allows, else TooManyRequests."""
@@ -201,7 +238,7 @@ class Api:
         await self._call(
             "evict", type(pod), lambda: self._client.evict(key.name, key.namespace), key
         )
-        await self._read_again(type(pod), key)
+        await self._read_again(pod.KIND, key)
 
     async def write_status(self, obj: T, status: msgspec.Struct) -> T:
         """Make the status what is given: one patch with what differs, or no request at all."""
@@ -233,8 +270,9 @@ class Api:
         except NotFound:
             self._bury(type(latest), latest.key, latest.metadata.uid)
             return None
-        if not left and answer.metadata.deleting:
-            # The last finalizer of a deleted object: with this write it was gone.
+        unchanged = answer.metadata.resource_version == latest.metadata.resource_version
+        if not left and answer.metadata.deleting and unchanged:
+            # Instead of being written without its last finalizer, the object was removed.
             self._bury(type(latest), latest.key, latest.metadata.uid)
         return answer
 
@@ -254,7 +292,7 @@ class Api:
         except Invalid as error:
             if _causes(error):
                 raise
-            self._doubt(type(obj), obj.key)
+            self._doubt(obj.KIND, obj.key)
             raise Conflict(
                 409, "Conflict", f"the finalizers of {obj.key} changed meanwhile"
             ) from error
@@ -266,31 +304,39 @@ class Api:
         doubts = self._doubts.get(reconciling)
         while doubts:
             kind, key = next(iter(doubts))
-            await self._read_again(kind, key)
+            if await self._read_again(kind, key):
+                self._names.seen(reconciling, key.name)
             doubts.discard((kind, key))
         self._doubts.pop(reconciling, None)
 
-    def _doubt(self, kind: type[Object], key: Key) -> None:
+    def settled(self, reconciling: Reconciling) -> None:
+        """A key was reconciled without an error."""
+        self._names.forget(reconciling)
+
+    def _doubt(self, kind: Kind, key: Key) -> None:
         reconciling = CURRENT.get()
         if reconciling is not None:
             self._doubts.setdefault(reconciling, set()).add((kind, key))
 
-    async def _read_again(self, kind: type[Object], key: Key) -> None:
-        caches = self._caches.holding(kind.KIND)
-        if not caches:
-            return
-        if not key.name:
-            # Its name was to be made by the server: only a list can tell whether it was.
-            await self._caches.refresh(kind.KIND)
-            return
-        # Noted before the read: what is in the cache afterwards may be a successor.
-        seen = [(cache, cache.get(key)) for cache in caches]
-        try:
-            await self.get(kind, key.name, key.namespace)
-        except NotFound:
-            for cache, obj in seen:
-                if obj is not None:
-                    cache.bury(key, obj.metadata.uid)
+    async def _read_again(self, kind: Kind, key: Key) -> bool:
+        """Bring the caches up to date about one object; whether it is there."""
+        found = False
+        # Noted before the read: what is in a cache afterwards may be a successor.
+        seen = [(cache, cache.get(key)) for cache in self._caches.holding(kind)]
+        for cache, before in seen:
+            try:
+                obj = await self._call(
+                    "get",
+                    cache.kind,
+                    partial(self._client.get, cache.kind, key.name, key.namespace),
+                )
+            except NotFound:
+                if before is not None:
+                    cache.bury(key, before.metadata.uid)
+            else:
+                cache.write_through(obj)
+                found = True
+        return found
 
     # Inside -------------------------------------------------------------------------
 
@@ -307,7 +353,7 @@ class Api:
         if subresource in _WHOLE_OBJECT:
             self._take_in(answer)
         else:
-            await self._read_again(kind, key)
+            await self._read_again(kind.KIND, key)
         return answer
 
     async def _call(
@@ -323,12 +369,12 @@ class Api:
         except KubeError as error:
             self._metrics.request(verb, name, error.status if isinstance(error, ApiError) else 0)
             if writes is not None and isinstance(error, _DOUBTFUL):
-                self._doubt(kind, writes)
+                self._doubt(kind.KIND, writes)
             raise
         except asyncio.CancelledError:
             # The request may be on its way, and may be carried out.
             if writes is not None:
-                self._doubt(kind, writes)
+                self._doubt(kind.KIND, writes)
             raise
         self._metrics.request(verb, name, 200)
         return answer
@@ -338,7 +384,7 @@ class Api:
             if cache.kind is type(obj):
                 cache.write_through(obj)
             else:
-                self._doubt(cache.kind, obj.key)
+                self._doubt(obj.KIND, obj.key)
 
     def _bury(self, kind: type[Object], key: Key, uid: str) -> None:
         for cache in self._caches.holding(kind.KIND):

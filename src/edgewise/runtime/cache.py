@@ -113,8 +113,11 @@ class Cache(Generic[T]):
 
     # The stream ---------------------------------------------------------------------
 
-    def replace(self, items: Iterable[T], revision: str) -> None:
-        """Take over a complete list; what it lacks was deleted while nobody looked."""
+    def replace(self, items: Iterable[T], revision: str, *, begun: float = -math.inf) -> None:
+        """Take over a complete list; what it lacks was deleted while nobody looked.
+
+        `begun` is when the list was asked for. It shows what was true then or later.
+        """
         at = number(revision)
         # A list older than what we know comes from an API server that was set back
         # (etcd restored): then nothing that we hold from "later" is true any more.
@@ -125,6 +128,9 @@ class Cache(Generic[T]):
 
         listed: dict[Key, T] = {}
         for obj in items:
+            buried = self._buried.get(obj.metadata.uid)
+            if buried is not None and buried.revision == math.inf and buried.when < begun:
+                del self._buried[obj.metadata.uid]  # we took it for deleted, but it is there
             if not self._is_past(obj):
                 listed[obj.key] = obj
         for key, old in list(self._objects.items()):

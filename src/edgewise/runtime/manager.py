@@ -102,7 +102,7 @@ class Manager:
             metrics=self.metrics,
         )
         permit = self.leadership.permit if self.leadership else _always
-        self.api = Api(client, self.caches, permit=permit, metrics=self.metrics)
+        self.api = Api(client, self.caches, permit=permit, random=random, metrics=self.metrics)
         self.events = EventRecorder(
             client,
             controller=name,

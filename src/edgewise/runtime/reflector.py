@@ -114,22 +114,24 @@ class Reflector(Generic[T]):
         Raises what the API server answers if it cannot be done.
         """
         async with self._listing:
+            begun = self._monotonic()
             items, revision = await self._fetch(self._page)
             # A watch that is further than the list already shows all that the list does.
             if number(revision) >= self.cache.revision:
-                self._take_over(items, revision)
+                self._take_over(items, revision, begun)
 
     # Listing ------------------------------------------------------------------------
 
     async def _list(self) -> None:
         async with self._listing:
+            begun = self._monotonic()
             try:
                 items, revision = await self._fetch(self._page)
             except Gone:
                 # The pages took longer than history is kept. In one piece it cannot happen.
                 self._restarted("continue token expired")
                 items, revision = await self._fetch(limit=0)
-            self._take_over(items, revision)
+            self._take_over(items, revision, begun)
         self.last_error = None
 
     async def _fetch(self, limit: int) -> tuple[list[T], str]:
@@ -156,8 +158,8 @@ class Reflector(Generic[T]):
         self._metrics.list_seconds.labels(self.cache.name).observe(self._monotonic() - started)
         return items, revision
 
-    def _take_over(self, items: list[T], revision: str) -> None:
-        self.cache.replace(items, revision)
+    def _take_over(self, items: list[T], revision: str, begun: float) -> None:
+        self.cache.replace(items, revision, begun=begun)
         self._position = revision
         self._metrics.lists.labels(self.cache.name).inc()
         self.heartbeat.beat()

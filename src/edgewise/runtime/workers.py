@@ -161,6 +161,7 @@ class Workers:
         except Exception as error:
             self._failed(key, error)
         else:
+            self._api.settled(reconciling)
             self._succeeded(key, answer)
         finally:
             CURRENT.reset(token)

@@ -86,9 +86,11 @@ class FaultProxy:
         self.port = 0
         self._upstream = upstream
         self._retry_after = retry_after
-        self._delay = delay
+        self.delay = delay
         self._listening_tls = tls
         self._open: dict[int, web.BaseRequest] = {}
+        # Requests that are being carried out, and whether they are to be cut afterwards.
+        self._cut_after: dict[int, bool] = {}
         self._muted = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -111,9 +113,16 @@ class FaultProxy:
         return Access(server=f"{scheme}://127.0.0.1:{self.port}", origin="the fault proxy")
 
     def cut_all(self) -> None:
-        """Cut every connection that has a request on it."""
-        for request in list(self._open.values()):
-            _cut(request)
+        """Cut every connection that has a request on it.
+
+        What the API server is carrying out is cut off from its answer: if it were carried
+        out at some time later, no test could say what must be true then.
+        """
+        for number, request in list(self._open.items()):
+            if number in self._cut_after:
+                self._cut_after[number] = True
+            else:
+                _cut(request)
 
     def mute_all(self) -> None:
         """Let every running watch fall silent, with its connection open."""
@@ -143,16 +152,30 @@ class FaultProxy:
         if fault in _STATUSES:
             return self._refusal(_STATUSES[fault])
         if fault is Fault.DELAY:
-            await asyncio.sleep(self._delay)
+            await asyncio.sleep(self.delay)
         if asking is Asking.WATCH:
             return await self._watch(request, body, fault)
-        async with await self._upstream.send(request, body) as answer:
-            content = await answer.read()
+        carried_out = asyncio.ensure_future(self._carry_out(request, body))
+        answer, content, cut = await asyncio.shield(carried_out)
+        if cut:
+            fault = Fault.LOST
         if fault is Fault.SILENT:
             await asyncio.sleep(FOR_EVER)
         if fault in (Fault.LOST, Fault.HALF):
             await self._break_off(request, answer, content if fault is Fault.HALF else b"")
         return web.Response(status=answer.status, body=content, headers=_passed_on(answer))
+
+    async def _carry_out(
+        self, request: web.BaseRequest, body: bytes
+    ) -> tuple[aiohttp.ClientResponse, bytes, bool]:
+        """Also to its end when the client has gone; says whether to cut the client off."""
+        self._cut_after[id(request)] = False
+        try:
+            async with await self._upstream.send(request, body) as answer:
+                content = await answer.read()
+        finally:
+            cut = self._cut_after.pop(id(request))
+        return answer, content, cut
 
     def _refusal(self, status: Mapping[str, object]) -> web.Response:
         code = int(str(status["code"]))
@@ -224,7 +247,7 @@ class FaultProxy:
             case Fault.SILENT:
                 await asyncio.sleep(FOR_EVER)
             case Fault.DELAY:
-                await asyncio.sleep(self._delay)
+                await asyncio.sleep(self.delay)
             case Fault.REPEAT:
                 await stream.write(line)
                 line = b"".join(earlier) + line

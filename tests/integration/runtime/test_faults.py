@@ -226,9 +226,12 @@ class OneSecretEach(Controller[ConfigMap]):
     ],
 )
 async def test_a_write_in_doubt_is_neither_lost_nor_made_twice(
-    *, client: Client, faulty: Client, namespace: str, script: Script, run: Running, fault: Fault
+    *, client: Client, faulty: Client, namespace: str, proxy: FaultProxy, run: Running, fault: Fault
 ) -> None:
-    script.then(Asking.WRITE, fault, None, fault, fault)
+    # With a slow watch: whoever acts on what it has shown so far makes a second one.
+    proxy.delay = 0.4
+    script = Script().then(Asking.EVENT, *[Fault.DELAY] * 50)
+    proxy.faults = script.then(Asking.WRITE, fault, None, fault, fault)
 
     def marked(manager: Manager) -> bool:
         secrets = manager.caches.of(Secret, Selection(namespace=namespace)).all()

@@ -156,6 +156,17 @@ def test_deletions_are_remembered_for_a_while_only() -> None:
     assert list(cache._buried) == ["uid-last"]
 
 
+def test_a_later_list_corrects_a_deletion_that_was_none() -> None:
+    now = 1.0
+    cache = Cache(Thing, monotonic=lambda: now)
+    cache.replace([thing("a", 5)], "10")
+    cache.bury(Key("n", "a"), "uid-of-a")
+    cache.replace([thing("a", 5)], "11", begun=0.5)
+    assert len(cache) == 0
+    cache.replace([thing("a", 5)], "11", begun=1.5)
+    assert names(cache.all()) == ["a"]
+
+
 def test_before_the_first_list_own_writes_are_left_to_it() -> None:
     cache = Cache(Thing)
     cache.write_through(thing("a", 5))

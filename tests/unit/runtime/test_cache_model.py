@@ -7,6 +7,7 @@ and never older than our own last answered write.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -178,13 +179,14 @@ class CacheModel(RuleBasedStateMachine):
         if self.listing_since is not None:
             return None
         self.listing_since = len(self.server.events)
-        return self.server.listing()
+        return (*self.server.listing(), time.monotonic())
 
     @rule(listing=consumes(listings))
     def list_ends(self, listing: Any) -> None:
         if listing is None or self.listing_since is None:
             return
-        self.cache.replace(*listing)
+        items, revision, begun = listing
+        self.cache.replace(items, revision, begun=begun)
         self.position, self.listing_since = self.listing_since, None
 
     @invariant()
