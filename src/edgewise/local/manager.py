@@ -25,6 +25,7 @@ from edgewise.local.component import Component
 from edgewise.local.control_plane import control_plane
 from edgewise.local.latency import relays
 from edgewise.local.layout import ClusterRecord, Home
+from edgewise.local.log_size import trim
 from edgewise.local.machines import Machines
 from edgewise.local.node_components import holders, node_components
 from edgewise.local.supervision import Supervisor, pause_after
@@ -80,6 +81,12 @@ async def keep_relays(
         await asyncio.sleep(0.5)
 
 
+async def keep_logs_small(home: Home) -> None:
+    while True:
+        await asyncio.to_thread(trim, home.logs)
+        await asyncio.sleep(30)
+
+
 async def until_going_down(home: Home) -> None:
     while home.exists() and not home.going_down.exists():  # noqa: ASYNC110 - a file says it
         await asyncio.sleep(0.2)
@@ -97,11 +104,12 @@ def duties(home: Home, record: ClusterRecord) -> list[Coroutine[Any, Any, None]]
     """Everything that is to be kept running."""
     supervisor = Supervisor(home)
     programs = components(home, record)
+    always = [keep_standby(home), keep_logs_small(home)]
     if not record.spec.real:
-        return [keep_standby(home), *(supervisor.keep(program) for program in programs)]
+        return [*always, *(supervisor.keep(program) for program in programs)]
     machines = Machines(home, record)
     return [
-        keep_standby(home),
+        *always,
         keep_relays(home, record, supervisor, machines),
         *(machines.keep(supervisor, holder) for holder in holders(record)),
         *(supervisor.keep(program, partial(machines.inside, program)) for program in programs),

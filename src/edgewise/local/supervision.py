@@ -7,7 +7,6 @@ that doubles while it keeps ending early.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -27,7 +26,6 @@ LONGEST_PAUSE = 10.0
 SETTLED = 15.0
 # Programs on the way to becoming the component, never the component itself.
 LAUNCHERS = {"sh", "nsenter", "unshare"}
-_LOG_LIMIT = 32 << 20
 
 
 def pause_after(deaths: int) -> float:
@@ -106,9 +104,6 @@ class Supervisor:
 
     def start(self, component: Component, launcher: list[str]) -> subprocess.Popen[bytes]:
         log = log_file(self.home.logs, component.name)
-        with contextlib.suppress(FileNotFoundError):
-            if log.stat().st_size > _LOG_LIMIT:
-                log.replace(log.with_suffix(".log.1"))
         with log.open("ab") as output:
             child = subprocess.Popen(
                 [*launcher, *component.argv],

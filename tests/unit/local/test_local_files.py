@@ -14,6 +14,7 @@ from edgewise.local.errors import LocalError
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, leaves
 from edgewise.local.kubeconfigs import merge, unmerge, write_kubeconfig
 from edgewise.local.layout import ClusterRecord, Home, Ports, homes
+from edgewise.local.log_size import trim
 from edgewise.local.pki import ensure_pki
 from edgewise.local.preparation import check_room
 from edgewise.local.spec import ClusterSpec
@@ -212,6 +213,18 @@ def test_events_are_read_once_and_only_whole(tmp_path: Path) -> None:
     assert [event.what for event in reader.new()] == ["half"]
     assert reader.new() == []
     assert progress.Reader(path, from_end=True).new() == []
+
+
+def test_a_log_that_grows_too_long_keeps_its_end(tmp_path: Path) -> None:
+    (tmp_path / "short.log").write_text("short")
+    with (tmp_path / "etcd.log").open("ab") as log:
+        log.write(b"x" * 90 + b"the end...")
+        log.flush()
+        trim(tmp_path, limit=50, kept=10)
+        log.write(b"and on")
+    assert (tmp_path / "etcd.log").read_text() == "and on"
+    assert (tmp_path / "etcd.log.1").read_text() == "the end..."
+    assert (tmp_path / "short.log").read_text() == "short"
 
 
 def test_pauses_grow_and_have_an_end() -> None:
