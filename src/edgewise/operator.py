@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
 import aiohttp
 import msgspec
 
+from edgewise.api.sessions import Session, SessionTemplate
+from edgewise.kube.admission import ValidatingWebhookConfiguration
 from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace, Secret
 from edgewise.kube.endpoints import EndpointSlice
 from edgewise.kube.errors import AlreadyExists, NotFound
+from edgewise.kube.objects import Key
 from edgewise.runtime.cache import Cache
+from edgewise.runtime.certificates import CertificateKeeper
 from edgewise.runtime.manager import Election, Listen, Manager
 from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.selection import Selection
-from edgewise.sessions.books import Books
+from edgewise.runtime.shared_caches import SharedCaches
+from edgewise.runtime.webhooks import AdmissionMetrics, Target, WebhookServer, configurations
+from edgewise.sessions.admission import webhooks
+from edgewise.sessions.books import Books, by_template
 from edgewise.sessions.controller import SessionController
 from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.publish import GatewayPublisher, RoutePublisher, TrustingPublisher
@@ -30,6 +38,8 @@ NAMESPACE = "edgewise-system"
 LEASE = "edgewise-operator"
 SEAT_KEY_SECRET = "edgewise-seat-key"  # noqa: S105 - the name of it
 SEAT_KEY = "key"
+CERTIFICATES_SECRET = "edgewise-webhook-certificates"  # noqa: S105 - the name of it
+WEBHOOKS = "edgewise"
 SEAT_KEY_BYTES = 32
 # The headless Service whose endpoints are the control ports of the gateways.
 GATEWAYS = "edgewise-gateway-control"
@@ -54,6 +64,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     gateway_api: str = ""  # namespace/name of the Gateway; empty: its kinds are not watched
     gateways: tuple[str, ...] = ()  # control ports to push to, beside those that are found
     token_file: Path | None = None  # without it nobody is told of routes
+    webhooks: Target | None = None  # where the API server finds us; without it nothing is reviewed
+    webhook_port: int = 9443
 
 
 async def run_operator(client: Client, options: Options) -> None:
@@ -93,11 +105,68 @@ async def run_operator(client: Client, options: Options) -> None:
         )
         found.follow(manager.caches.of(EndpointSlice, found.selection))
         sessions.wake, templates.wake = (workers.queue.add for workers in manager.workers)
+        async with reviewing(client, manager.caches, options, metrics):
+            try:
+                await manager.run()
+            finally:
+                await sessions.resets.stop()
+                await templates.resets.stop()
+
+
+@contextlib.asynccontextmanager
+async def reviewing(
+    client: Client, caches: SharedCaches, options: Options, metrics: Metrics
+) -> AsyncIterator[None]:
+    """Serve the webhooks, on every replica, for as long as the block runs."""
+    target = options.webhooks
+    if target is None:
+        yield
+        return
+    hooks = webhooks(KnownByCache(client, caches))
+    for configuration in configurations(WEBHOOKS, hooks, target):
+        await client.apply(configuration)
+    keeper = CertificateKeeper(
+        client,
+        Key(options.namespace, CERTIFICATES_SECRET),
+        names=target.host_names(),
+        configurations=[(ValidatingWebhookConfiguration, WEBHOOKS)],
+    )
+    await keeper.ensure()
+    server = WebhookServer(
+        hooks,
+        keeper.context,
+        port=options.webhook_port,
+        metrics=AdmissionMetrics(metrics.registry),
+    )
+    async with server:
+        keeping = asyncio.create_task(keeper.run())
         try:
-            await manager.run()
+            yield
         finally:
-            await sessions.resets.stop()
-            await templates.resets.stop()
+            keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeping
+
+
+class KnownByCache:
+    """Answers the reviewers from the caches; a template that was made just now is asked for."""
+
+    def __init__(self, client: Client, caches: SharedCaches) -> None:
+        self._client = client
+        self._templates = caches.of(SessionTemplate)
+        self._sessions = caches.of(Session)
+
+    async def template(self, namespace: str, name: str) -> SessionTemplate | None:
+        found = self._templates.find(name, namespace)
+        if found is not None:
+            return found
+        try:
+            return await self._client.get(SessionTemplate, name, namespace)
+        except NotFound:
+            return None
+
+    def sessions_of(self, namespace: str, template: str) -> int:
+        return len(self._sessions.by(by_template, f"{namespace}/{template}"))
 
 
 async def seat_key(client: Client, namespace: str) -> bytes:

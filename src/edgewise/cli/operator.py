@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from edgewise.kube.admission import ServiceReference
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access, load_access
 from edgewise.operator import NAMESPACE, OperatorError, Options, run_operator
 from edgewise.runtime.logs import set_up_logs
 from edgewise.runtime.manager import Listen
+from edgewise.runtime.webhooks import Target
 from edgewise.sessions.site import PortRange
 
 app = typer.Typer()
@@ -51,6 +53,13 @@ def operator(
             envvar="EDGEWISE_TOKEN_FILE",
         ),
     ] = None,
+    webhook_service: Annotated[
+        str, typer.Option(help="Service in that namespace that leads to our webhooks.")
+    ] = "",
+    webhook_url: Annotated[
+        str, typer.Option(help="Or the https URL at which the API server finds them.")
+    ] = "",
+    webhook_port: Annotated[int, typer.Option(help="Where the webhooks listen.")] = 9443,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")
     ] = None,
@@ -71,6 +80,8 @@ def operator(
         gateway_api=gateway_api,
         gateways=tuple(gateway or ()),
         token_file=token_file,
+        webhooks=webhook_target(webhook_service, webhook_url, namespace),
+        webhook_port=webhook_port,
     )
     if token_file is not None and not token_file.is_file():
         raise OperatorError(f"the token file {token_file} does not exist")
@@ -84,6 +95,16 @@ def operator(
 async def serve(access: Access, options: Options) -> None:
     async with Client(access, user_agent="edgewise-operator") as client:
         await run_operator(client, options)
+
+
+def webhook_target(service: str, url: str, namespace: str) -> Target | None:
+    if service and url:
+        raise OperatorError("say either --webhook-service or --webhook-url, not both")
+    if service:
+        return Target(service=ServiceReference(namespace=namespace, name=service))
+    if url and not url.startswith("https://"):
+        raise OperatorError(f"--webhook-url must begin with https://, not {url!r}")
+    return Target(url=url) if url else None
 
 
 def parse_listen(text: str) -> Listen:

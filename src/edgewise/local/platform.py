@@ -112,7 +112,7 @@ async def running_platform(cluster: Cluster, *, gateway: bool = True) -> AsyncIt
         token = folder / "token"
         token.touch(mode=0o600)
         token.write_text(secrets.token_urlsafe(32))
-        http, control, health = _free_ports(3)
+        http, control, health, webhook = _free_ports(4)
         public_url = f"http://{LOOPBACK}:{http}"
         health_url = f"http://{LOOPBACK}:{health}"
         control_url = f"http://{LOOPBACK}:{control}"
@@ -123,6 +123,8 @@ async def running_platform(cluster: Cluster, *, gateway: bool = True) -> AsyncIt
                 "operator",
                 kubeconfig,
                 f"--listen={LOOPBACK}:{health}",
+                f"--webhook-url=https://{cluster.host_address}:{webhook}",
+                f"--webhook-port={webhook}",
                 f"--public-url={public_url}",
                 f"--public-host={LOOPBACK}",
                 *([f"--gateway={control_url}", f"--token-file={token}"] if gateway else []),

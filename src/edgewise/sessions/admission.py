@@ -1,0 +1,176 @@
+"""What is refused before it is stored, with a sentence that names the field.
+
+The CRDs' own rules catch what can be said of one object by itself. Here is what needs another
+object (the template, the other sessions), and the parts that the schema leaves open. What
+slips past, because the operator was away, the plan refuses client by client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from edgewise.api.sessions import PodTemplate, Session, SessionTemplate, Workload
+from edgewise.kube.admission import MatchCondition
+from edgewise.runtime.admission import AdmissionRequest, Allowed, Denied, Verdict
+from edgewise.runtime.webhooks import Webhook
+from edgewise.sessions.bound import complaint
+from edgewise.sessions.presence import CLIENT_ID, CLIENT_ID_RULE
+
+# Status has its own door: a join is asked about once, and the operator's own writes never.
+SPEC_CHANGED = MatchCondition(
+    name="the-spec-changed", expression="oldObject == null || object.spec != oldObject.spec"
+)
+
+
+class Known(Protocol):
+    """What the reviewers have to know beyond the object itself."""
+
+    async def template(self, namespace: str, name: str) -> SessionTemplate | None: ...
+
+    def sessions_of(self, namespace: str, template: str) -> int: ...
+
+
+def webhooks(known: Known) -> list[Webhook[Any]]:
+    """Fail-closed: limits would mean nothing if they held only while somebody looks."""
+
+    async def session(request: AdmissionRequest[Session]) -> Verdict:
+        return await review_session(request, known)
+
+    return [
+        Webhook(
+            name="sessions.sessions.edgewise.dev",
+            kind=Session,
+            review=session,
+            match_conditions=(SPEC_CHANGED,),
+        ),
+        Webhook(
+            name="sessiontemplates.sessions.edgewise.dev",
+            kind=SessionTemplate,
+            review=review_template,
+            match_conditions=(SPEC_CHANGED,),
+        ),
+    ]
+
+
+async def review_session(request: AdmissionRequest[Session], known: Known) -> Verdict:
+    new, old = request.object, request.old_object
+    if new is None or new.metadata.deleting:
+        return Allowed()
+    problem = first_of(clients_problems(new, old))
+    if problem:
+        return Denied(problem)
+    reference = new.spec.template_ref
+    if reference is None:
+        workload: Workload | None = new.spec
+        if old is None or workload_of(old) != workload_of(new):
+            problem = first_of(workload_problems(new.spec, "spec"))
+    else:
+        workload, problem = await referred(request, reference.name, known)
+    return Denied(problem) if problem else too_many(new, old, workload)
+
+
+async def referred(
+    request: AdmissionRequest[Session], name: str, known: Known
+) -> tuple[Workload | None, str]:
+    """What the template says, or why it cannot be followed."""
+    old = request.old_object
+    if old is not None and old.spec.template_ref is not None and old.spec.template_ref.name != name:
+        return None, (
+            "spec.templateRef cannot be changed: the pods of the clients were made from "
+            f"{old.spec.template_ref.name}; make another session"
+        )
+    template = await known.template(request.namespace, name)
+    if template is None:
+        if old is not None:
+            return None, ""  # it was deleted by force; those who leave must not be held up
+        return None, (
+            f"spec.templateRef.name: there is no SessionTemplate {name} in the namespace "
+            f"{request.namespace}"
+        )
+    if template.metadata.deleting and old is None:
+        return None, f"spec.templateRef.name: the SessionTemplate {name} is being deleted"
+    limit = template.spec.max_sessions
+    if old is None and limit and known.sessions_of(request.namespace, name) >= limit:
+        return None, (
+            f"spec.templateRef.name: {name} allows {limit} sessions in a namespace, "
+            "and there are as many"
+        )
+    return template.spec, ""
+
+
+def clients_problems(new: Session, old: Session | None) -> Iterable[str]:
+    """Only what changed is looked at: a session may have thousands of clients."""
+    before = old.spec.clients if old is not None else {}
+    for client, entry in new.spec.clients.items():
+        if client in before and before[client] == entry:
+            continue
+        if not CLIENT_ID.fullmatch(client):
+            yield f"spec.clients: the client id {client[:80]!r} {CLIENT_ID_RULE}"
+        elif not isinstance(entry, dict):
+            yield f"spec.clients.{client} must be an object, such as {{connected: true}}"
+        elif not isinstance(entry.get("connected", True), bool):
+            yield f"spec.clients.{client}.connected must be true or false"
+
+
+def too_many(new: Session, old: Session | None, workload: Workload | None) -> Verdict:
+    """Those who are there may stay, and leave; only who would be one too many is refused."""
+    limit = workload.max_clients if workload is not None else 0
+    count = len(new.spec.clients)
+    before = len(old.spec.clients) if old is not None else 0
+    if limit and count > limit and count > before:
+        return Denied(f"spec.clients: the session is full, maxClients is {limit}")
+    return Allowed()
+
+
+def review_template(request: AdmissionRequest[SessionTemplate]) -> Verdict:
+    new = request.object
+    if new is None or new.metadata.deleting:
+        return Allowed()
+    problem = first_of(workload_problems(new.spec, "spec"))
+    return Denied(problem) if problem else Allowed()
+
+
+def workload_of(session: Session) -> dict[str, Any]:
+    spec = msgspec.structs.asdict(session.spec)
+    del spec["clients"]
+    return spec
+
+
+def workload_problems(workload: Workload, at: str) -> Iterable[str]:
+    for number, pod_template in enumerate(workload.pod_templates):
+        yield from pod_template_problems(pod_template, f"{at}.podTemplates[{number}]")
+    for number, resource in enumerate(workload.resources):
+        if problem := complaint(resource):
+            yield f"{at}.resources[{number}].manifest: {problem}"
+
+
+def pod_template_problems(pod_template: PodTemplate, at: str) -> Iterable[str]:
+    spec = pod_template.template.get("spec")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    if not isinstance(containers, list) or not containers:
+        yield f"{at}.template.spec.containers must name at least one container"
+        return
+    names: list[Any] = []
+    for number, container in enumerate(containers):
+        where = f"{at}.template.spec.containers[{number}]"
+        if not isinstance(container, dict):
+            yield f"{where} must be an object"
+            return
+        for field in ("name", "image"):
+            if not isinstance(container.get(field), str) or not container[field]:
+                yield f"{where}.{field} must be given"
+        names.append(container.get("name"))
+    for name in sorted({str(name) for name in names if names.count(name) > 1}):
+        yield f"{at}.template.spec.containers: the name {name} is there twice"
+    reset = pod_template.reset
+    if reset is not None and reset.restart_container and reset.restart_container not in names:
+        yield f"{at}.reset.restartContainer: there is no container {reset.restart_container}"
+    if reset is not None and reset.http_path and not (reset.port or pod_template.ports):
+        yield f"{at}.reset.port must be given, because no port is exposed"
+
+
+def first_of(problems: Iterable[str]) -> str:
+    return next(iter(problems), "")
