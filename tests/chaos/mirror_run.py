@@ -167,6 +167,7 @@ class MirrorRun:
             try:
                 await self._change_things(proxy)
                 self.faults.heal()
+                self.offset += 86_400  # whatever waits for a moment has reached it now
                 await eventually(
                     lambda: self._settled(manager, controller), within=SETTLED_WITHIN, every=0.1
                 )

@@ -203,10 +203,13 @@ class Api:
                 lambda: self._client.request("DELETE", path, body=msgspec.json.encode(options)),
                 key,
             )
-        except (NotFound, Conflict) as error:
-            if unchanged and isinstance(error, Conflict):
-                raise
+        except NotFound:
             self._bury(kind, key, uid)
+            return False
+        except Conflict:
+            # It changed, at the very moment even if that is allowed, or a successor is there.
+            if unchanged or await self._is_there(obj):
+                raise
             return False
         if msgspec.json.decode(content, type=_Header).kind == "Status":
             self._bury(kind, key, uid)
