@@ -76,6 +76,9 @@ class Subscription:
         self._wake.clear()
         return things
 
+    def wake(self) -> None:
+        self._wake.set()
+
     async def wait(self) -> None:
         await self._wake.wait()
 
@@ -88,6 +91,14 @@ class Changes:
         self._remembered = remembered
         self._subscriptions: defaultdict[Scope, set[Subscription]] = defaultdict(set)
         self._moved = asyncio.Event()
+        self.closed = False
+
+    def close(self) -> None:
+        """Nothing more will be told; whoever waits is woken to find that out."""
+        self.closed = True
+        for subscriptions in self._subscriptions.values():
+            for subscription in subscriptions:
+                subscription.wake()
 
     def follow(
         self,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from edgewise.api.fleet import BindingState, ClientBinding, FleetSession, MemberCluster
 from edgewise.api.sessions import ClientStatus, Session
@@ -35,7 +34,7 @@ class Fleet:
         self.ledger = Ledger(hub.bindings)
         self.seats = Seats(hub)
         self.changes = Changes()
-        self._waiting: dict[str, Counter[str]] = {}
+        self._waiting: dict[str, dict[str, int]] = {}
         self.changes.follow("f", hub.sessions, _session_touched)
         self.changes.follow("b", hub.bindings, _binding_touched)
         self.changes.follow("c", hub.clusters, _cluster_touched)
@@ -46,19 +45,22 @@ class Fleet:
     def places(self, session: FleetSession | None = None) -> list[Place]:
         """All locations, with what speaks for and against each of them for a session."""
         queue = self.queue()
-        return [
-            Place(
-                name=cluster.metadata.name,
-                clients=self.ledger.seated(cluster.metadata.name),
-                queued=sum(_may_go(waiting, cluster.metadata.name) for waiting in queue),
-                waiting=sum(self._waiting.get(cluster.metadata.name, Counter()).values()),
-                capacity=cluster.spec.capacity,
-                cordoned=cluster.spec.cordoned or cluster.metadata.deleting,
-                trouble=self.members.trouble(cluster.metadata.name),
-                allowed=session is None or allows(session, cluster),
-            )
-            for cluster in self.hub.clusters
-        ]
+        return [self._place(cluster, queue, session) for cluster in self.hub.clusters]
+
+    def _place(
+        self, cluster: MemberCluster, queue: Sequence[Waiting], session: FleetSession | None
+    ) -> Place:
+        name = cluster.metadata.name
+        return Place(
+            name=name,
+            clients=self.ledger.seated(name),
+            queued=sum(_may_go(waiting, name) for waiting in queue),
+            waiting=sum(self._waiting.get(name, {}).values()),
+            capacity=cluster.spec.capacity,
+            cordoned=cluster.spec.cordoned or cluster.metadata.deleting,
+            trouble=self.members.trouble(name),
+            allowed=session is None or allows(session, cluster),
+        )
 
     def queue(self) -> list[Waiting]:
         """Those who wait for a seat, first come first."""
@@ -85,15 +87,18 @@ class Fleet:
     # Views --------------------------------------------------------------------------
 
     def locations(self) -> list[LocationView]:
-        views = []
-        for place in sorted(self.places(), key=lambda place: place.name):
-            cluster = self.hub.cluster(place.name)
-            if cluster is not None:
-                views.append(view_location(place, cluster))
-        return views
+        known = {cluster.metadata.name: cluster for cluster in self.hub.clusters}
+        return [
+            view_location(place, known[place.name])
+            for place in sorted(self.places(), key=lambda place: place.name)
+        ]
 
     def location(self, name: str) -> LocationView | None:
         return next((view for view in self.locations() if view.name == name), None)
+
+    def view_location(self, cluster: MemberCluster) -> LocationView:
+        """A location as an object that was just written says, which the cache may not show yet."""
+        return view_location(self._place(cluster, self.queue(), None), cluster)
 
     def client(self, binding: ClientBinding) -> ClientView:
         queued = binding.spec.state is BindingState.QUEUED
@@ -169,7 +174,8 @@ class Fleet:
 
     def _member_opened(self, member: Member) -> None:
         name = member.name
-        counts = self._waiting[name] = Counter()
+        counts: dict[str, int] = {}
+        self._waiting[name] = counts
 
         def count(old: Session | None, new: Session | None, _: bool) -> None:
             if old is not None:

@@ -36,8 +36,9 @@ MEMBERS_SECONDS = 3.0
 _log = logging.getLogger(__name__)
 
 # It becomes a label of pods in the members.
+SESSION_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 SessionName = Annotated[
-    str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    str, Meta(min_length=1, max_length=63, pattern=rf"^{SESSION_NAME}(?![\s\S])")
 ]
 ShortName = Annotated[str, Meta(min_length=1, max_length=63)]
 

@@ -34,6 +34,11 @@ from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace, Secret
 from edgewise.kube.errors import KubeError
 from edgewise.server.errors import Unavailable
+from edgewise.server.http.app import HttpSettings, create_app
+from edgewise.server.http.serving import Listen, serving
+from edgewise.server.identity.api_tokens import make_token, secret_of
+from edgewise.server.identity.authenticator import Authenticator
+from edgewise.server.identity.principal import Role
 from edgewise.server.mirror import Patience
 from edgewise.server.replica import Replica, Settings
 from edgewise.testing.eventually import eventually
@@ -193,6 +198,19 @@ class FleetRig:
         await self._stack.enter_async_context(replica.running())
         await eventually(lambda: self.settled(replica), within=20)
         return replica
+
+    async def add_server(self, replica: Replica, **settings: Any) -> str:
+        """The HTTP API of a replica, on loopback; answers its URL."""
+        app = create_app(replica, Authenticator(replica.hub), HttpSettings(**settings))
+        port = await self._stack.enter_async_context(
+            serving(app, Listen(port=0), at_end=replica.fleet.changes.close)
+        )
+        return f"http://127.0.0.1:{port}"
+
+    async def add_token(self, role: Role, application: str, **options: Any) -> str:
+        token, kept = make_token(role, application, **options)
+        await self.direct.create(secret_of(kept, self.namespace))
+        return token
 
     def settled(self, replica: Replica) -> bool:
         """Whether every member that can be reached is connected to."""

@@ -1,0 +1,221 @@
+"""One client of a session: joining, staying, getting lost, leaving."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router, delete, get, post, put
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import JSONBody
+
+from edgewise.api.fleet import BindingState, ClientBinding, FleetSession
+from edgewise.server.errors import HubUnreachable, NotThere, Unavailable
+from edgewise.server.http.doorway import admit, principal_of
+from edgewise.server.http.parameters import ClientId, SessionName, WaitSeconds
+from edgewise.server.http.problems import documented
+from edgewise.server.http.server import Server
+from edgewise.server.identity import client_tokens
+from edgewise.server.identity.permissions import Action
+from edgewise.server.identity.principal import Role
+from edgewise.server.joining import Wish
+from edgewise.server.views import ClientView
+
+
+class TokenView(msgspec.Struct, rename="camel"):
+    """A token with which a client can act as itself, and as nobody else."""
+
+    token: str
+    expires: float
+    """Seconds since the epoch."""
+
+
+class HeartbeatView(msgspec.Struct, rename="camel"):
+    """Where the client is now, and a fresh token if its own will end soon."""
+
+    client: ClientView
+    token: TokenView | None = None
+
+
+def client_routes(server: Server) -> Router:
+    replica = server.replica
+
+    @put(
+        "/",
+        action=Action.JOIN,
+        summary="Join",
+        description="Seats the client in the best location, or in the one it asks for. "
+        "Repeating it is safe: a client that is seated is told where.",
+        status_code=200,
+        responses={
+            201: ResponseSpec(ClientView, generate_examples=False, description="Seated now"),
+            202: ResponseSpec(ClientView, generate_examples=False, description="In the queue"),
+            **documented(400, 401, 403, 404, 409, 413, 422, 429, 503),
+        },
+    )
+    async def join(
+        request: Request[Any, Any, Any],
+        session: SessionName,
+        client: ClientId,
+        data: JSONBody[Wish | None] = None,
+        wait: WaitSeconds = 0.0,
+    ) -> Response[ClientView]:
+        wish = data or Wish()
+        found = await server.session(request, Action.JOIN, session, client)
+        if wish.move:
+            admit(principal_of(request), Action.MOVE, session, found, client)
+        joined = await replica.joining.join(found, client, wish)
+        replica.presence.beat(joined.binding.metadata.name)
+        binding = joined.binding
+        if wait and not _is_ready(server, binding, joined.generation):
+            binding = await _wait(server, found, binding, joined.generation, wait)
+        view = replica.fleet.client(binding)
+        status = 201 if joined.new else 200
+        return Response(view, status_code=202 if view.state == "queued" else status)
+
+    @get(
+        "/",
+        action=Action.READ_CLIENT,
+        summary="Where a client is",
+        responses=documented(400, 401, 403, 404, 429, 503),
+    )
+    async def show(
+        request: Request[Any, Any, Any],
+        session: SessionName,
+        client: ClientId,
+        wait: WaitSeconds = 0.0,
+    ) -> ClientView:
+        found = await server.session(request, Action.READ_CLIENT, session, client)
+        binding = await server.binding(found, client)
+        if wait and not _is_ready(server, binding, 0):
+            binding = await _wait(server, found, binding, 0, wait)
+        return replica.fleet.client(binding)
+
+    @post(
+        "/heartbeat",
+        action=Action.HEARTBEAT,
+        summary="The client is still there",
+        description="To be sent three times within its lease. It brings a lost client back.",
+        status_code=200,
+        responses=documented(400, 401, 403, 404, 429, 503),
+    )
+    async def heartbeat(
+        request: Request[Any, Any, Any], session: SessionName, client: ClientId
+    ) -> HeartbeatView:
+        found = await server.session(request, Action.HEARTBEAT, session, client)
+        binding = await server.binding(found, client)
+        replica.presence.beat(binding.metadata.name)
+        if binding.spec.state is BindingState.LOST and replica.hub.mirror.ready:
+            binding = await replica.joining.reconnect(found, client)
+        return HeartbeatView(
+            client=replica.fleet.client(binding), token=_renewed(server, request, found)
+        )
+
+    @post(
+        "/disconnect",
+        action=Action.DISCONNECT,
+        summary="The client lost its connection",
+        description="It keeps its seat for as long as its template says.",
+        status_code=200,
+        responses=documented(400, 401, 403, 404, 429, 503),
+    )
+    async def disconnect(
+        request: Request[Any, Any, Any], session: SessionName, client: ClientId
+    ) -> ClientView:
+        found = await server.session(request, Action.DISCONNECT, session, client)
+        return replica.fleet.client(await replica.joining.disconnect(found, client))
+
+    @delete(
+        "/",
+        action=Action.LEAVE,
+        summary="Leave",
+        description="Gives the seat up. Somebody who is not there has left.",
+        responses=documented(400, 401, 403, 404, 429, 503),
+    )
+    async def leave(
+        request: Request[Any, Any, Any], session: SessionName, client: ClientId
+    ) -> None:
+        found = await server.session(request, Action.LEAVE, session, client)
+        await replica.joining.leave(found, client)
+
+    @post(
+        "/token",
+        action=Action.ISSUE_CLIENT_TOKEN,
+        summary="A token for the client",
+        description="Short-lived, and good for this client of this session only.",
+        responses=documented(400, 401, 403, 404, 429, 503),
+    )
+    async def token(
+        request: Request[Any, Any, Any], session: SessionName, client: ClientId
+    ) -> TokenView:
+        found = await server.session(request, Action.ISSUE_CLIENT_TOKEN, session, client)
+        return _issue(server, found, client)
+
+    return Router(
+        "/v1/sessions/{session:str}/clients/{client:str}",
+        route_handlers=[join, show, heartbeat, disconnect, leave, token],
+        tags=["clients"],
+    )
+
+
+def _issue(server: Server, session: FleetSession, client: str) -> TokenView:
+    keys = server.replica.hub.signing_keys()
+    if keys is None:
+        raise Unavailable("the key for client tokens is not there yet: try again shortly", 1)
+    issued = client_tokens.issue(
+        keys,
+        session=session.metadata.name,
+        session_uid=session.metadata.uid,
+        client=client,
+        now=server.clock(),
+    )
+    return TokenView(token=issued.token, expires=issued.expires)
+
+
+def _renewed(
+    server: Server, request: Request[Any, Any, Any], session: FleetSession
+) -> TokenView | None:
+    """A client that is there and heard from never has to ask its application for a new token."""
+    principal = principal_of(request)
+    if principal.role is not Role.CLIENT or principal.expires is None:
+        return None
+    if principal.expires - server.clock() > client_tokens.LIFETIME_SECONDS / 2:
+        return None
+    return _issue(server, session, principal.client)
+
+
+def _is_ready(server: Server, binding: ClientBinding, generation: int) -> bool:
+    """Ready, as its cluster's controllers found after they had seen `generation`."""
+    if binding.spec.state is not BindingState.SEATED:
+        return False
+    part = server.replica.fleet.part(binding)
+    if part is None or part.status.observed_generation < generation:
+        return False
+    status = part.status.clients.get(binding.spec.client)
+    return status is not None and status.ready
+
+
+async def _wait(
+    server: Server, session: FleetSession, binding: ClientBinding, generation: int, seconds: float
+) -> ClientBinding:
+    """The binding when it is ready, or as it is when the time is up."""
+    client, cluster = binding.spec.client, binding.spec.cluster
+    fleet = server.replica.fleet
+    with fleet.changes.subscribe((session.metadata.name, client)) as changes:
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    newest = server.newest(binding)
+                    if newest is None:
+                        raise NotThere(f"{client} has left {session.metadata.name}")
+                    # In another cluster the generations count anew.
+                    wanted = generation if newest.spec.cluster == cluster else 0
+                    if _is_ready(server, newest, wanted):
+                        return newest
+                    await changes.wait()
+                    changes.take()
+        except TimeoutError:
+            if not server.replica.hub.mirror.ready:
+                raise HubUnreachable from None
+            return server.newest(binding) or binding

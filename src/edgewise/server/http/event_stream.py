@@ -1,0 +1,160 @@
+"""Changes as server-sent events, which a client that reconnects takes up where it left off.
+
+The id of an event is a place in the history of the fleet (see `changes`). Of several events
+that are sent together only the last carries an id: whoever loses the connection in between
+gets all of them again rather than missing one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+
+from edgewise.server.changes import BadPlace, Scope, Thing, read_place, write_place
+from edgewise.server.fleet import Fleet
+from edgewise.server.views import LocationView, SessionSummary
+
+KEEP_ALIVE_SECONDS = 15.0
+CATCH_UP_SECONDS = 2.0
+# Together, so that a burst of changes is one packet and not a hundred.
+GATHER_SECONDS = 0.02
+
+_encode = msgspec.json.Encoder().encode
+
+
+class FleetPicture(msgspec.Struct):
+    """Everything, for those who watch the whole fleet."""
+
+    sessions: list[SessionSummary]
+    locations: list[LocationView]
+
+
+class Gone(msgspec.Struct, omit_defaults=True):
+    """What is not there any more."""
+
+    session: str = ""
+    client: str = ""
+    location: str = ""
+
+
+class EventStream:
+    """`still_welcome` is asked now and then; when it says no the stream ends."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        scope: Scope,
+        *,
+        last_event_id: str | None,
+        still_welcome: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._fleet = fleet
+        self._scope = scope
+        self._last_event_id = last_event_id
+        self._still_welcome = still_welcome
+        self._sent: dict[Thing, bytes] = {}
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        changes = self._fleet.changes
+        with changes.subscribe(self._scope) as subscription:
+            yield await self._beginning()
+            while not changes.closed:
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                        await subscription.wait()
+                except TimeoutError:
+                    if not await self._still_welcome():
+                        return
+                    yield b": still here\n\n"
+                    continue
+                await asyncio.sleep(GATHER_SECONDS)
+                if events := self._events(subscription.take()):
+                    yield events
+
+    async def _beginning(self) -> bytes:
+        changes = self._fleet.changes
+        if self._last_event_id:
+            try:
+                place = read_place(self._last_event_id)
+            except BadPlace:
+                return self._snapshot()
+            if await changes.caught_up(place, CATCH_UP_SECONDS):
+                things = changes.since(place, self._scope)
+                if things is not None:
+                    return self._events(things) or b": nothing new\n\n"
+        return self._snapshot()
+
+    def _snapshot(self) -> bytes:
+        """The whole picture; what was known before is to be forgotten."""
+        return _event("snapshot", self._picture(), self._place())
+
+    def _picture(self) -> bytes:
+        fleet, hub = self._fleet, self._fleet.hub
+        if not self._scope:
+            sessions = sorted(hub.sessions, key=lambda session: session.metadata.name)
+            return _encode(
+                FleetPicture([fleet.summary(each) for each in sessions], fleet.locations())
+            )
+        session = hub.session(self._scope[0])
+        if session is None:
+            return b"null"
+        if len(self._scope) == 1:
+            return _encode(fleet.session(session))
+        binding = hub.binding(session, self._scope[1])
+        return _encode(fleet.client(binding)) if binding is not None else b"null"
+
+    def _events(self, things: list[Thing]) -> bytes:
+        if not self._scope:
+            # Who watches everything is told how many clients a session has, not which.
+            things = list(
+                dict.fromkeys(
+                    Thing("session", thing.session) if thing.kind == "client" else thing
+                    for thing in things
+                )
+            )
+        events = [event for thing in things if (event := self._event(thing)) is not None]
+        if not events:
+            return b""
+        return b"".join(
+            _event(name, data, self._place() if number == len(events) else "")
+            for number, (name, data) in enumerate(events, 1)
+        )
+
+    def _event(self, thing: Thing) -> tuple[str, bytes] | None:
+        name, data = self._look(thing)
+        # A change somewhere else in the object does not concern whoever watches this.
+        if self._sent.get(thing) == data:
+            return None
+        if name.endswith("-gone"):
+            self._sent.pop(thing, None)
+        else:
+            self._sent[thing] = data
+        return name, data
+
+    def _look(self, thing: Thing) -> tuple[str, bytes]:
+        fleet, hub = self._fleet, self._fleet.hub
+        if thing.kind == "location":
+            location = fleet.location(thing.session)
+            if location is None:
+                return "location-gone", _encode(Gone(location=thing.session))
+            return "location", _encode(location)
+        session = hub.session(thing.session)
+        if session is None:
+            return "session-gone", _encode(Gone(session=thing.session))
+        if thing.kind == "session":
+            return "session", _encode(fleet.summary(session))
+        binding = hub.binding(session, thing.client)
+        if binding is None:
+            return "client-gone", _encode(Gone(session=thing.session, client=thing.client))
+        return "client", _encode(fleet.client(binding))
+
+    def _place(self) -> str:
+        return write_place(self._fleet.changes.place)
+
+
+def _event(name: str, data: bytes, id: str) -> bytes:
+    # JSON has no line breaks, so one `data:` line holds it.
+    head = f"id: {id}\nevent: {name}\ndata: " if id else f"event: {name}\ndata: "
+    return head.encode() + data + b"\n\n"

@@ -1,0 +1,183 @@
+"""Errors as callers see them: RFC 9457 problem details, one sentence each."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.types import ExceptionHandlersMap
+
+from edgewise.server.errors import (
+    AlreadySeated,
+    FleetError,
+    HubUnreachable,
+    NoPlace,
+    NotThere,
+    Refused,
+    Unacceptable,
+    Unavailable,
+)
+from edgewise.server.http.request_ids import request_id
+from edgewise.server.identity.principal import IdentityUnavailable, Unauthenticated
+
+MEDIA_TYPE = "application/problem+json"
+_log = logging.getLogger(__name__)
+
+
+class Problem(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """What went wrong. `type` is for programs, `detail` for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    request_id: str = ""
+    """Name it when you ask somebody about this."""
+    location: str = ""
+    """Only where a client sits in another location than the one asked for: that one."""
+
+
+class Forbidden(Exception):
+    """Known, and not allowed."""
+
+
+class TooMany(Exception):
+    """Over the limit; `retry_after` seconds until it will do."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+# From the most to the least special: the first that fits counts.
+_PROBLEMS: tuple[tuple[type[Exception], int, str, str], ...] = (
+    (AlreadySeated, 409, "already-seated", "The client sits elsewhere"),
+    (HubUnreachable, 503, "hub-unreachable", "The fleet's records cannot be changed now"),
+    (NoPlace, 503, "no-place", "No location can take the client now"),
+    (Unavailable, 503, "unavailable", "Not possible now"),
+    (NotThere, 404, "not-found", "Not found"),
+    (Refused, 409, "conflict", "Not possible as things are"),
+    (Unacceptable, 422, "unacceptable", "The request makes no sense"),
+    (FleetError, 409, "conflict", "Not possible as things are"),
+    (Unauthenticated, 401, "unauthenticated", "Who are you?"),
+    (IdentityUnavailable, 503, "identity-unavailable", "Your token cannot be checked now"),
+    (Forbidden, 403, "forbidden", "Not allowed"),
+    (TooMany, 429, "too-many-requests", "Slow down"),
+)
+
+_TITLES = {
+    400: ("bad-request", "The request cannot be understood"),
+    404: ("not-found", "Not found"),
+    405: ("method-not-allowed", "This is not done here"),
+    413: ("too-large", "The request is too large"),
+    415: ("unsupported-media-type", "Send JSON"),
+}
+
+
+def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    """Everything that this server raises on purpose."""
+    status, slug, title = next(
+        (status, slug, title) for kind, status, slug, title in _PROBLEMS if isinstance(error, kind)
+    )
+    headers = {}
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is None and isinstance(error, IdentityUnavailable):
+        retry_after = 5
+    if retry_after is not None:
+        headers["Retry-After"] = str(math.ceil(retry_after))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    location = error.location if isinstance(error, AlreadySeated) else ""
+    return _answer(
+        request,
+        status=status,
+        slug=slug,
+        title=title,
+        detail=str(error),
+        headers=headers,
+        location=location,
+    )
+
+
+def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+    """What the framework refuses: unknown paths, bad parameters, bodies that do not fit."""
+    status = error.status_code
+    detail = error.detail
+    if isinstance(error, ValidationException):
+        status, detail = 400, _explained(error)
+    if status >= 500:
+        return handle_unknown(request, error)
+    slug, title = _TITLES.get(status, ("bad-request", "The request cannot be understood"))
+    headers = {name: value for name, value in (error.headers or {}).items() if name == "Allow"}
+    return _answer(request, status=status, slug=slug, title=title, detail=detail, headers=headers)
+
+
+def handle_depth(request: Request[Any, Any, Any], _: RecursionError) -> Response[Problem]:
+    """JSON that is nested deeper than anybody means it."""
+    slug, title = _TITLES[400]
+    return _answer(
+        request, status=400, slug=slug, title=title, detail="the body is nested too deep"
+    )
+
+
+def handle_unknown(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    """A mistake of ours: the caller gets an id, the log gets the rest."""
+    _log.error("request %s failed", request_id(request.scope), exc_info=error)
+    return _answer(
+        request,
+        status=500,
+        slug="internal-error",
+        title="A mistake of the server",
+        detail="the server made a mistake; its log knows more under this request id",
+    )
+
+
+def _answer(
+    request: Request[Any, Any, Any],
+    *,
+    status: int,
+    slug: str,
+    title: str,
+    detail: str,
+    headers: dict[str, str] | None = None,
+    location: str = "",
+) -> Response[Problem]:
+    problem = Problem(
+        type=f"/problems/{slug}",
+        title=title,
+        status=status,
+        detail=detail,
+        request_id=request_id(request.scope),
+        location=location,
+    )
+    return Response(problem, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _explained(error: ValidationException) -> str:
+    extra: Any = error.extra
+    for found in extra if isinstance(extra, list) else ():
+        where, what = str(found.get("key", "")), str(found.get("message", ""))
+        # A part that was left out, as it may be, is listed with nothing but its own name.
+        if what != repr(where):
+            return f"{where}: {what}".strip(": ")
+    return error.detail
+
+
+def documented(*statuses: int) -> dict[int, ResponseSpec]:
+    """For OpenAPI: what a route may answer besides success."""
+    texts = {status: title for _, status, _, title in reversed(_PROBLEMS)}
+    texts.update({status: title for status, (_, title) in _TITLES.items()})
+    return {
+        status: ResponseSpec(
+            Problem, generate_examples=False, description=texts[status], media_type=MEDIA_TYPE
+        )
+        for status in statuses
+    }
+
+
+HANDLED: ExceptionHandlersMap = {kind: handle_known for kind, _, _, _ in _PROBLEMS}

@@ -1,0 +1,105 @@
+"""The API on a socket: uvicorn around the app, and the replica for as long as it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from edgewise.server.http.request_ids import RequestIds
+
+GRACE_SECONDS = 5
+# Long enough for a client's next heartbeat to find its connection open.
+KEEP_ALIVE_SECONDS = 75
+
+
+class CannotListen(Exception):
+    """The address is taken, or not ours."""
+
+
+class Tls(msgspec.Struct, frozen=True):
+    certificate: Path
+    key: Path
+
+
+class Listen(msgspec.Struct, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 8443
+    tls: Tls | None = None
+    # Addresses of proxies whose X-Forwarded-For is believed.
+    proxies: tuple[str, ...] = ()
+
+
+class Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        """Signals belong to whoever runs us."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    app: RequestIds, listen: Listen, *, at_end: Callable[[], None] = lambda: None
+) -> AsyncIterator[int]:
+    """Serve until the block ends; answers the port.
+
+    `at_end` is called when no new requests are taken, to end those that would go on for ever.
+    """
+    listener = _bind(listen)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        proxy_headers=bool(listen.proxies),
+        forwarded_allow_ips=list(listen.proxies) or None,
+        ssl_certfile=listen.tls.certificate if listen.tls else None,
+        ssl_keyfile=str(listen.tls.key) if listen.tls else None,
+    )
+    server = Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        up = asyncio.create_task(server.listening.wait())
+        await asyncio.wait({up, task}, return_when=asyncio.FIRST_COMPLETED)
+        up.cancel()
+        if task.done():
+            await task
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        at_end()
+        await asyncio.wait({task}, timeout=GRACE_SECONDS + 2)
+        task.cancel()
+        await asyncio.wait({task})
+        listener.close()
+
+
+def _bind(listen: Listen) -> socket.socket:
+    try:
+        listener = socket.create_server((listen.host, listen.port), reuse_port=False, backlog=2048)
+    except OSError as error:
+        raise CannotListen(
+            f"cannot listen on {listen.host}:{listen.port}: {error.strerror or error}; "
+            "choose another address with --listen"
+        ) from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,112 @@
+"""Sessions: made, listed, shown and taken down."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, Router, delete, get, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, JSONBody, QueryParameter
+
+from edgewise.server.http.doorway import principal_of
+from edgewise.server.http.parameters import SessionName
+from edgewise.server.http.problems import documented
+from edgewise.server.http.server import Server
+from edgewise.server.identity.permissions import Action, sees
+from edgewise.server.lifecycle import NewSession
+from edgewise.server.views import SessionSummary, SessionView
+
+RepetitionKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="Repeating a request with the same key finds the session it made.",
+    ),
+]
+PageSize = Annotated[int, QueryParameter(ge=1, le=1000, description="How many at most.")]
+After = Annotated[
+    str | None, QueryParameter(max_length=63, description="Begin after this name (see `next`).")
+]
+
+
+class SessionPage(msgspec.Struct, rename="camel"):
+    items: list[SessionSummary]
+    next: str | None = None
+    """If there are more: what to send as `after`."""
+
+
+def session_routes(server: Server) -> Router:
+    replica = server.replica
+
+    @post(
+        "/",
+        action=Action.CREATE_SESSION,
+        summary="Make a session",
+        description="It exists as soon as this answers; a location that does not answer now "
+        "gets its part later.",
+        responses={
+            200: ResponseSpec(SessionView, generate_examples=False, description="Is there already"),
+            **documented(400, 401, 403, 409, 413, 422, 429, 503),
+        },
+    )
+    async def create(
+        request: Request[Any, Any, Any], data: JSONBody[NewSession], key: RepetitionKey = None
+    ) -> Response[SessionView]:
+        principal = principal_of(request)
+        session, made = await replica.lifecycle.create(
+            data, owner=principal.application, repetition_key=key or ""
+        )
+        return Response(replica.fleet.session(session), status_code=201 if made else 200)
+
+    @get(
+        "/",
+        action=Action.LIST_SESSIONS,
+        summary="List sessions",
+        responses=documented(400, 401, 403, 429, 503),
+    )
+    async def list_(
+        request: Request[Any, Any, Any], limit: PageSize = 100, after: After = None
+    ) -> SessionPage:
+        principal = principal_of(request)
+        seen = sorted(
+            (
+                session
+                for session in replica.hub.sessions
+                if session.metadata.name > (after or "") and sees(principal, session.spec.owner)
+            ),
+            key=lambda session: session.metadata.name,
+        )
+        page = seen[:limit]
+        return SessionPage(
+            items=[replica.fleet.summary(session) for session in page],
+            next=page[-1].metadata.name if len(seen) > limit else None,
+        )
+
+    @get(
+        "/{session:str}",
+        action=Action.READ_SESSION,
+        summary="One view of a session over all its locations",
+        responses=documented(400, 401, 403, 404, 429, 503),
+    )
+    async def show(request: Request[Any, Any, Any], session: SessionName) -> SessionView:
+        found = await server.session(request, Action.READ_SESSION, session)
+        return replica.fleet.session(found)
+
+    @delete(
+        "/{session:str}",
+        action=Action.DELETE_SESSION,
+        summary="Take a session down",
+        description="It is gone when every location has confirmed; `state` says so until then.",
+        status_code=202,
+        responses=documented(400, 401, 403, 404, 429, 503),
+    )
+    async def remove(request: Request[Any, Any, Any], session: SessionName) -> SessionSummary:
+        found = await server.session(request, Action.DELETE_SESSION, session)
+        await replica.lifecycle.delete(found)
+        summary = replica.fleet.summary(found)
+        return msgspec.structs.replace(summary, state="deleting")
+
+    return Router("/v1/sessions", route_handlers=[create, list_, show, remove], tags=["sessions"])

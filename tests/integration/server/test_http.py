@@ -1,0 +1,378 @@
+"""The HTTP API as a caller meets it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+
+from edgewise.kube.core import Secret
+from edgewise.server.http.doorway import Rates
+from edgewise.server.identity.api_tokens import secret_name, token_id
+from edgewise.server.identity.principal import Role
+from edgewise.server.replica import Replica
+from edgewise.testing.eventually import eventually
+from edgewise.testing.fleet_rig import FleetRig
+from tests.integration.server.http_client import Caller
+
+ALICE = "/v1/sessions/room-1/clients/alice"
+
+
+class Scene:
+    def __init__(self, rig: FleetRig, replica: Replica, app: Caller) -> None:
+        self.rig = rig
+        self.replica = replica
+        self.app = app
+
+    async def caller(self, role: Role, application: str) -> Caller:
+        token = await self.rig.add_token(role, application)
+        await eventually(lambda: self.replica.hub.api_token(token_id(token)) is not None)
+        return Caller(self.app.http, self.app.url, token)
+
+
+@pytest.fixture
+async def scene(rig: FleetRig) -> AsyncIterator[Scene]:
+    replica = await rig.add_replica()
+    url = await rig.add_server(replica)
+    async with aiohttp.ClientSession() as http:
+        scene = Scene(rig, replica, Caller(http, url))
+        scene.app = await scene.caller(Role.APP, "arena")
+        yield scene
+
+
+async def made(app: Caller, name: str = "room-1", **fields: Any) -> None:
+    answer = await app("POST", "/v1/sessions", {"template": "demo", "name": name, **fields})
+    assert answer.status == 201, answer.body
+
+
+async def test_a_session_from_making_to_taking_down(scene: Scene) -> None:
+    app = scene.app
+    answer = await app("POST", "/v1/sessions", {"template": "demo", "name": "room-1"})
+    assert answer.status == 201
+    assert answer.body["owner"] == "arena"
+    assert set(answer.body["locations"]) == {"porto", "paris"}
+
+    wish = {"latencies": {"porto": 50, "paris": 5}}
+    joined = await app("PUT", f"{ALICE}?wait=10", wish)
+    assert joined.status == 201
+    assert joined.body["state"] == "ready"
+    assert joined.body["location"] == "paris"
+    assert joined.body["why"].startswith("paris: 5 ms away")
+    assert joined.body["endpoints"] == {"demo": {"web": "http://paris.test/s/room-1-alice/web"}}
+    again = await app("PUT", ALICE)
+    assert (again.status, again.body["location"]) == (200, "paris")
+
+    refused = await app("PUT", ALICE, {"location": "porto"})
+    assert (refused.status, refused.body["type"]) == (409, "/problems/already-seated")
+    assert refused.body["location"] == "paris"
+    moved = await app("PUT", f"{ALICE}?wait=10", {"location": "porto", "move": True})
+    assert (moved.body["location"], moved.body["ready"], moved.body["moves"]) == ("porto", True, 1)
+
+    beat = await app("POST", f"{ALICE}/heartbeat")
+    assert (beat.status, beat.body["client"]["location"], beat.body["token"]) == (
+        200,
+        "porto",
+        None,
+    )
+    lost = await app("POST", f"{ALICE}/disconnect")
+    assert (lost.status, lost.body["state"]) == (200, "lost")
+    back = await app("POST", f"{ALICE}/heartbeat")
+    assert back.body["client"]["state"] in ("joining", "ready")
+
+    shown = await app("GET", "/v1/sessions/room-1")
+    assert shown.body["clients"] == 1
+    assert list(shown.body["clientsById"]) == ["alice"]
+    listed = await app("GET", "/v1/sessions")
+    assert [each["name"] for each in listed.body["items"]] == ["room-1"]
+
+    for _ in range(2):
+        assert (await app("DELETE", ALICE)).status == 204
+    gone = await app("DELETE", "/v1/sessions/room-1")
+    assert (gone.status, gone.body["state"]) == (202, "deleting")
+
+    async def nowhere() -> bool:
+        return (await app("GET", "/v1/sessions/room-1")).status == 404
+
+    await eventually(nowhere, within=15)
+
+
+async def test_a_client_acts_with_its_own_token(scene: Scene) -> None:
+    await made(scene.app)
+    issued = await scene.app("POST", f"{ALICE}/token")
+    assert issued.status == 201
+    alice = Caller(scene.app.http, scene.app.url, issued.body["token"])
+    locations = await alice("GET", "/v1/locations")
+    assert [each["name"] for each in locations.body["items"]] == ["paris", "porto"]
+    assert (await alice("PUT", f"{ALICE}?wait=10")).body["ready"] is True
+    assert (await alice("GET", ALICE)).status == 200
+    assert (await alice("POST", f"{ALICE}/heartbeat")).status == 200
+    assert (await alice("DELETE", ALICE)).status == 204
+    bob = await alice("PUT", "/v1/sessions/room-1/clients/bob")
+    assert (bob.status, bob.body["type"]) == (403, "/problems/forbidden")
+    # A new session of the same name is another one.
+    await scene.app("DELETE", "/v1/sessions/room-1")
+
+    async def again() -> bool:
+        answer = await scene.app("POST", "/v1/sessions", {"template": "demo", "name": "room-1"})
+        return answer.status == 201
+
+    await eventually(again, within=15, every=0.1)
+    assert (await alice("PUT", ALICE)).status == 404
+
+
+async def test_repeating_a_call_is_safe(scene: Scene) -> None:
+    body = {"template": "demo"}
+    first = await scene.app("POST", "/v1/sessions", body, headers={"Idempotency-Key": "k-1"})
+    again = await scene.app("POST", "/v1/sessions", body, headers={"Idempotency-Key": "k-1"})
+    other = await scene.app("POST", "/v1/sessions", body, headers={"Idempotency-Key": "k-2"})
+    assert (first.status, again.status, other.status) == (201, 200, 201)
+    assert first.body["name"] == again.body["name"] != other.body["name"]
+    changed = await scene.app(
+        "POST", "/v1/sessions", {**body, "failover": "Stay"}, headers={"Idempotency-Key": "k-1"}
+    )
+    assert changed.status == 409
+    stranger = await scene.caller(Role.APP, "other")
+    theirs = await stranger("POST", "/v1/sessions", body, headers={"Idempotency-Key": "k-1"})
+    assert theirs.status == 201
+    assert theirs.body["name"] != first.body["name"]
+
+
+async def test_what_belongs_to_others_is_not_there(scene: Scene) -> None:
+    await made(scene.app)
+    other = await scene.caller(Role.APP, "other")
+    for method, path in (
+        ("GET", "/v1/sessions/room-1"),
+        ("DELETE", "/v1/sessions/room-1"),
+        ("PUT", ALICE),
+        ("POST", f"{ALICE}/token"),
+    ):
+        theirs, nobodys = await other(method, path), await other(method, path.replace("m-1", "m-9"))
+        assert theirs.status == nobodys.status == 404
+        assert theirs.body["detail"] == nobodys.body["detail"].replace("m-9", "m-1")
+    assert (await other("GET", "/v1/sessions")).body["items"] == []
+    taken = await other("POST", "/v1/sessions", {"template": "demo", "name": "room-1"})
+    assert (taken.status, taken.body["detail"]) == (409, "the name room-1 is taken")
+
+
+BAD_REQUESTS: list[tuple[str, str, Any, int, str]] = [
+    ("GET", "/v1/nothing", None, 404, ""),
+    ("GET", "/v1/sessions/UPPER", None, 400, "session"),
+    ("GET", "/v1/sessions/x%0A", None, 400, "session"),
+    ("GET", "/v1/sessions/..%2F..%2Fsecrets", None, 404, ""),
+    ("POST", "/v1/locations", None, 405, ""),
+    ("POST", "/v1/sessions", {}, 400, "template"),
+    ("POST", "/v1/sessions", {"template": "none"}, 422, "no template 'none'"),
+    ("POST", "/v1/sessions", {"template": "demo", "surprise": 1}, 400, "surprise"),
+    ("POST", "/v1/sessions", {"template": "demo", "name": "-"}, 400, "name"),
+    ("POST", "/v1/sessions", {"template": "demo", "locations": ["mars"]}, 422, "mars"),
+    ("PUT", "/v1/sessions/room-1/clients/al%20ice", None, 400, "client"),
+    ("PUT", ALICE, {"latencies": {"porto": -1}}, 400, "latencies"),
+    ("PUT", ALICE, {"latencies": {"porto": "near"}}, 400, "latencies"),
+    ("PUT", ALICE, {"leaseSeconds": 1e9}, 400, "leaseSeconds"),
+    ("PUT", ALICE, {"location": "mars"}, 422, "mars is not a known location"),
+    ("PUT", ALICE, {"move": True}, 422, "a move needs a location"),
+    ("PUT", f"{ALICE}?wait=-1", None, 400, "wait"),
+    ("PUT", f"{ALICE}?wait=soon", None, 400, "wait"),
+    ("GET", "/v1/sessions?limit=0", None, 400, "limit"),
+    ("POST", f"{ALICE}/heartbeat", None, 404, "alice is not in room-1"),
+    ("POST", f"{ALICE}/disconnect", None, 404, "join first"),
+    ("GET", ALICE, None, 404, "alice is not in room-1"),
+]
+
+
+async def test_bad_requests_get_one_sentence(scene: Scene) -> None:
+    await made(scene.app)
+    for method, path, body, status, said in BAD_REQUESTS:
+        answer = await scene.app(method, path, body)
+        assert answer.status == status, (method, path, body, answer.body)
+        assert answer.headers["Content-Type"].startswith("application/problem+json")
+        assert answer.body["status"] == status
+        assert said in answer.body["detail"], (method, path, body)
+        assert answer.body["requestId"] == answer.headers["X-Request-Id"]
+
+
+async def test_broken_bodies_are_refused(scene: Scene) -> None:
+    for raw in (b"{", b"[]", b"\xff\xfe", b'{"template": ' * 4500, b"null"):
+        answer = await scene.app("POST", "/v1/sessions", raw=raw)
+        assert answer.status == 400, raw[:20]
+        assert answer.body["type"] == "/problems/bad-request"
+
+
+async def test_a_body_that_is_too_large_is_not_read(scene: Scene) -> None:
+    answer = await scene.app("POST", "/v1/sessions", raw=b" " * 100_000)
+    assert (answer.status, answer.body["type"]) == (413, "/problems/too-large")
+
+
+async def test_without_a_token_nothing_but_the_doors_are_open(scene: Scene) -> None:
+    nobody = Caller(scene.app.http, scene.app.url)
+    for path in ("/", "/page.js", "/page.css", "/healthz", "/readyz", "/v1/openapi.json"):
+        assert (await nobody("GET", path)).status == 200
+    answer = await nobody("GET", "/v1/sessions")
+    assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    for path in ("/schema", "/schema/openapi.json", "/schema/swagger"):
+        assert (await nobody("GET", path)).status in (403, 404)
+
+
+async def test_a_request_id_runs_through(scene: Scene) -> None:
+    kept = await scene.app("GET", "/v1/locations", headers={"X-Request-Id": "from-afar.7"})
+    assert kept.headers["X-Request-Id"] == "from-afar.7"
+    made_up = await scene.app("GET", "/v1/locations", headers={"X-Request-Id": "bad id <script>"})
+    assert made_up.headers["X-Request-Id"] != "bad id <script>"
+
+
+async def test_a_revoked_token_stops_working(scene: Scene) -> None:
+    reader = await scene.caller(Role.READER, "page")
+    assert (await reader("GET", "/v1/sessions")).status == 200
+    id = reader.headers["Authorization"].split("_")[1]
+    await scene.rig.direct.delete(Secret, secret_name(id), scene.rig.namespace)
+
+    async def refused() -> bool:
+        return (await reader("GET", "/v1/sessions")).status == 401
+
+    await eventually(refused)
+
+
+async def test_too_many_requests_are_told_when_to_come_back(rig: FleetRig) -> None:
+    replica = await rig.add_replica()
+    url = await rig.add_server(replica, rates=Rates(application=1, stranger=1))
+    token = await rig.add_token(Role.APP, "arena")
+    await eventually(lambda: replica.hub.api_token(token_id(token)) is not None)
+    async with aiohttp.ClientSession() as http:
+        for caller, expected in ((Caller(http, url, token), 200), (Caller(http, url, "x"), 401)):
+            statuses = []
+            for _ in range(30):
+                answer = await caller("GET", "/v1/locations")
+                statuses.append(answer.status)
+            assert set(statuses) == {expected, 429}
+            assert int(answer.headers["Retry-After"]) >= 1
+            assert answer.body["type"] == "/problems/too-many-requests"
+
+
+async def test_cordoning_is_for_admins(scene: Scene) -> None:
+    admin = await scene.caller(Role.ADMIN, "ops")
+    assert (await scene.app("PATCH", "/v1/locations/porto", {"cordoned": True})).status == 403
+    changed = await admin("PATCH", "/v1/locations/porto", {"cordoned": True})
+    assert (changed.status, changed.body["state"]) == (200, "cordoned")
+    assert (await admin("PATCH", "/v1/locations/mars", {"cordoned": True})).status == 404
+    await made(scene.app)
+    await eventually(lambda: scene.replica.fleet.location("porto").state == "cordoned")  # type: ignore[union-attr]
+    joined = await scene.app("PUT", ALICE, {"latencies": {"porto": 1, "paris": 99}})
+    assert joined.body["location"] == "paris"
+
+
+async def test_waiting_ends_when_the_time_is_up(scene: Scene) -> None:
+    await made(scene.app)
+    for member in scene.rig.members.values():
+        member.stand_in.holding_back = True
+    joined = await scene.app("PUT", f"{ALICE}?wait=0.3")
+    assert (joined.status, joined.body["state"]) == (201, "joining")
+    waiting = asyncio.create_task(scene.app("GET", f"{ALICE}?wait=30"))
+    await asyncio.sleep(0)
+    for member in scene.rig.members.values():
+        member.stand_in.holding_back = False
+        await scene.rig.direct.request(
+            "PATCH",
+            f"/apis/sessions.edgewise.dev/v1alpha1/namespaces/{member.namespace}/sessions/room-1",
+            body=b'{"metadata":{"labels":{"wake":"up"}}}',
+            content_type="application/merge-patch+json",
+        )
+    async with asyncio.timeout(20):
+        assert (await waiting).body["state"] == "ready"
+
+
+# Events ---------------------------------------------------------------------------------
+
+
+class Watcher:
+    """Reads a stream in the background, and remembers what it was told."""
+
+    def __init__(self, caller: Caller, path: str, last_id: str = "") -> None:
+        self.events: list[tuple[str, Any]] = []
+        self.last_id = last_id
+        self._task = asyncio.create_task(self._run(caller, path))
+
+    async def _run(self, caller: Caller, path: str) -> None:
+        async for name, data, id in caller.events(path, self.last_id):
+            self.events.append((name, data))
+            self.last_id = id
+
+    def named(self, name: str) -> list[Any]:
+        return [data for event, data in self.events if event == name]
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+
+async def test_a_client_sees_itself_become_ready_move_and_go(scene: Scene) -> None:
+    await made(scene.app)
+    watcher = Watcher(scene.app, f"{ALICE}/events")
+    await eventually(lambda: watcher.events)
+    assert watcher.events == [("snapshot", None)]
+    await scene.app("PUT", ALICE, {"location": "porto"})
+    await eventually(lambda: any(data["ready"] for data in watcher.named("client")))
+    await scene.app("PUT", ALICE, {"location": "paris", "move": True})
+    await eventually(
+        lambda: any(
+            data["ready"] and data["location"] == "paris" for data in watcher.named("client")
+        )
+    )
+    await scene.app("DELETE", ALICE)
+    await eventually(lambda: watcher.named("client-gone"))
+    await scene.app("DELETE", "/v1/sessions/room-1")
+    await eventually(lambda: watcher.named("session-gone"), within=15)
+    await watcher.stop()
+
+
+async def test_who_reconnects_to_another_replica_misses_nothing(rig: FleetRig) -> None:
+    replicas = [await rig.add_replica() for _ in range(2)]
+    urls = [await rig.add_server(replica) for replica in replicas]
+    token = await rig.add_token(Role.APP, "arena")
+    for replica in replicas:
+        await eventually(lambda hub=replica.hub: hub.api_token(token_id(token)) is not None)
+    async with aiohttp.ClientSession() as http:
+        callers = [Caller(http, url, token) for url in urls]
+        await made(callers[0])
+        path = "/v1/sessions/room-1/events"
+        watcher = Watcher(callers[0], path)
+        await callers[0]("PUT", "/v1/sessions/room-1/clients/stays?wait=5")
+        await callers[0]("PUT", "/v1/sessions/room-1/clients/goes?wait=5")
+        await eventually(lambda: len([d for d in watcher.named("client") if d["ready"]]) >= 2)
+        await watcher.stop()
+
+        await callers[1]("DELETE", "/v1/sessions/room-1/clients/goes")
+        await callers[1]("PUT", "/v1/sessions/room-1/clients/comes?wait=5")
+        resumed = Watcher(callers[1], path, watcher.last_id)
+        await eventually(lambda: resumed.named("client-gone") and resumed.named("client"))
+        assert resumed.named("snapshot") == []
+        assert {data["client"] for data in resumed.named("client-gone")} == {"goes"}
+        assert "comes" in {data["client"] for data in resumed.named("client")}
+        await resumed.stop()
+
+        lost = Watcher(callers[1], path, "b:1,f:1")
+        await eventually(lambda: lost.events)
+        assert set(lost.named("snapshot")[0]["clientsById"]) == {"stays", "comes"}
+        await lost.stop()
+
+
+async def test_the_whole_fleet_is_for_readers(scene: Scene) -> None:
+    reader = await scene.caller(Role.READER, "page")
+    watcher = Watcher(reader, "/v1/events")
+    await eventually(lambda: watcher.events)
+    picture = watcher.named("snapshot")[0]
+    assert [each["name"] for each in picture["locations"]] == ["paris", "porto"]
+    await made(scene.app)
+    await scene.app("PUT", f"{ALICE}?wait=10")
+    await eventually(lambda: any(data["ready"] == 1 for data in watcher.named("session")))
+    scene.rig.members["porto"].cut()
+    await eventually(
+        lambda: any(data["state"] == "unhealthy" for data in watcher.named("location"))
+    )
+    assert watcher.named("client") == []
+    await watcher.stop()
+    assert (await scene.app("GET", "/v1/events")).status == 403
