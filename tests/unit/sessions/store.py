@@ -6,6 +6,7 @@ deletion: as the real one does it. (The same scenarios run against the real one 
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 from collections.abc import Callable
@@ -169,6 +170,12 @@ class StoreClient:
         self.store = store
         self.watcher = watcher or (lambda *_: None)
         self.writes: list[tuple[str, str, Key]] = []
+        # How often others may act before a request of this client arrives.
+        self.delay: Callable[[], int] = lambda: 0
+
+    async def _travel(self) -> None:
+        for _ in range(self.delay()):
+            await asyncio.sleep(0)
 
     def _cut(self, verb: str, kind: Kind, key: Key, done: bool) -> None:
         if done:
@@ -176,6 +183,7 @@ class StoreClient:
         self.watcher(verb, kind.kind, key, done)
 
     async def get(self, kind: type[Any], name: str, namespace: str = "") -> Any:
+        await self._travel()
         self.watcher("get", kind.KIND.kind, Key(namespace, name), False)
         return msgspec.convert(self.store.get(kind, Key(namespace, name)), kind)
 
@@ -189,6 +197,7 @@ class StoreClient:
 
     async def create(self, obj: Any, **_: Any) -> Any:
         kind = obj.KIND
+        await self._travel()
         self._cut("create", kind, obj.key, False)
         raw = self.store.create(kind, msgspec.to_builtins(obj))
         self._cut("create", kind, obj.key, True)
@@ -205,6 +214,7 @@ class StoreClient:
         subresource: str = "",
     ) -> Any:
         key = Key(namespace, name)
+        await self._travel()
         self._cut("patch", kind.KIND, key, False)
         raw = self.store.patch(kind.KIND, key, body, subresource)
         self._cut("patch", kind.KIND, key, True)
@@ -212,6 +222,7 @@ class StoreClient:
 
     async def apply(self, obj: Any, **_: Any) -> Any:
         kind, key = obj.KIND, obj.key
+        await self._travel()
         self._cut("apply", kind, key, False)
         wanted = msgspec.to_builtins(obj)
         old = self.store.objects.get(kind, {}).get(key)
@@ -227,6 +238,7 @@ class StoreClient:
     async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
         assert method == "DELETE"
         kind, key = self._parse(path)
+        await self._travel()
         self._cut("delete", kind, key, False)
         raw = self.store.delete(kind, key, msgspec.json.decode(body or b"{}"))
         self._cut("delete", kind, key, True)

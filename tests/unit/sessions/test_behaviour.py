@@ -552,6 +552,7 @@ def kill(world: World, pod: str, way: str) -> None:
         case "failed":
             world.fail_pod(pod)
         case "succeeded":
+            world.harmed.add(pod)
             world.set_pod(pod, ready=False, phase="Succeeded")
 
 
@@ -610,7 +611,7 @@ async def test_a_pod_on_a_node_that_stays_away_is_replaced(world: World) -> None
     old = world.pod_of("ann")
     world.set_node(lost=True)
     world.set_pod(old, ready=False)
-    world.nodes_work = lambda node="node-2": World.nodes_work(world, node)  # type: ignore[method-assign]
+    world.node = "node-2"
     await world.advance(16, operator)
     world.check()
     assert world.pod_of("ann") != old

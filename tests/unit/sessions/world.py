@@ -156,6 +156,7 @@ class Operator:
             return
         if not done:
             self.count += 1
+            self.world.check_write(verb, kind, key)
         if self.count == self.cut_at and done == self.cut_after:
             self.dead = True
             raise CutOff
@@ -182,6 +183,23 @@ class Operator:
                 return done
         raise AssertionError(f"still busy after {most} rounds: {self.client.writes[-12:]}")
 
+    async def work_at_once(self, most: int) -> None:
+        """Reconcile up to so many keys at the same time; a kill ends all of them."""
+        running = []
+        for workers in self.workers:
+            while len(running) < most and (key := workers.queue.take()) is not None:
+                running.append(self._one(workers, key))
+        results = await asyncio.gather(*running, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _one(self, workers: Workers, key: Key) -> None:
+        try:
+            await workers._pass(key)
+        finally:
+            workers.queue.done(key)
+
     def next_due(self) -> float | None:
         waits = [due for each in self.workers if (due := each.queue.next_due()) is not None]
         return min(waits, default=None)
@@ -194,7 +212,9 @@ class World:
         self.site = site
         self.gateways = Gateways()
         self.cleaners = Cleaners()
+        self.harmed: set[str] = set()  # pods that somebody else than an operator ended
         self.lazy_pods: set[str] = set()  # pods that do not become ready
+        self.node = "node-1"  # where new pods go
         self._addresses = iter(range(1, 1 << 20))
         self.user = StoreClient(self.store)
 
@@ -240,6 +260,8 @@ class World:
 
     def delete(self, kind: type[Any], name: str, *, force: bool = False) -> None:
         options = {"gracePeriodSeconds": 0} if force else {}
+        if kind is Pod:
+            self.harmed.add(name)
         self.store.delete(kind.KIND, Key(NAMESPACE, name), options)
 
     def get(self, name: str = "s") -> Session:
@@ -251,13 +273,13 @@ class World:
 
     # What the cluster does ----------------------------------------------------------
 
-    def nodes_work(self, node: str = "node-1") -> None:
+    def nodes_work(self) -> None:
         """Pods start and become ready, or end when they were deleted."""
         for pod in self.store.all(Pod):
             if pod.metadata.deleting:
                 self.store.finish(Pod.KIND, pod.key)
             elif not pod.node_name:
-                self.store.patch(Pod.KIND, pod.key, {"spec": {"nodeName": node}})
+                self.store.patch(Pod.KIND, pod.key, {"spec": {"nodeName": self.node}})
                 ready = pod.metadata.name not in self.lazy_pods
                 self.set_pod(pod.metadata.name, ready=ready, ip=self._address())
 
@@ -275,6 +297,7 @@ class World:
         self.store.patch(Pod.KIND, Key(NAMESPACE, name), {"status": status}, "status")
 
     def fail_pod(self, name: str) -> None:
+        self.harmed.add(name)
         self.set_pod(name, ready=False, phase="Failed")
 
     def set_node(self, name: str = "node-1", *, lost: bool) -> None:
@@ -285,6 +308,10 @@ class World:
             "message": "",
             "lastTransitionTime": stamp(self.now),
         }
+        if lost:
+            self.harmed |= {
+                pod.metadata.name for pod in self.store.all(Pod) if pod.node_name == name
+            }
         key = Key("", name)
         if key not in self.store.objects.get(Node.KIND, {}):
             self.store.create(Node.KIND, {"metadata": {"name": name}})
@@ -339,6 +366,30 @@ class World:
         await self.rest(*operators, most=seconds)
 
     # What must hold -----------------------------------------------------------------
+
+    def check_write(self, verb: str, kind: str, key: Key) -> None:
+        """What no operator may do, whatever it believes."""
+        if verb != "delete":
+            return
+        sessions = self.store.all(Session)
+        if kind == "Pod" and key.name not in self.harmed:
+            seated = [
+                client
+                for session in sessions
+                for client, record in session.status.clients.items()
+                if key.name in record.pods.values()
+            ]
+            assert not seated, f"pod {key.name} is removed under {seated}"
+        if kind == "PortClaim":
+            used = [
+                url
+                for session in sessions
+                for record in session.status.clients.values()
+                for endpoints in record.endpoints.values()
+                for url in endpoints.values()
+                if url.startswith(key.name[:3]) and url.endswith(f":{key.name[4:]}")
+            ]
+            assert not used, f"port {key.name} is freed while it is in use"
 
     def check(self, *, settled: bool = True) -> None:
         """At any moment; `settled`: also what takes a little time."""
