@@ -10,6 +10,16 @@ from edgewise.local.layout import ClusterRecord
 from edgewise.local.spec import ClusterSpec
 
 _ZONES = "abc"
+_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+_NODE_INFO = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeProxyVersion",
+)
 _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 _KWOK_RULES = [
@@ -115,12 +125,13 @@ def node_labels(spec: ClusterSpec, number: int) -> dict[str, str]:
     }
 
 
-def simulated_node(spec: ClusterSpec, number: int) -> dict[str, Any]:
-    """A node that kwok keeps alive.
+def simulated_node(record: ClusterRecord, number: int, now: str) -> dict[str, Any]:
+    """A node that kwok keeps alive. It is born ready: each write less counts for a thousand.
 
     Beside real nodes it is tainted, so that only pods that ask for it land there;
     in a cluster of simulated nodes alone every pod may.
     """
+    spec = record.spec
     name = spec.simulated_names[number - 1]
     capacity = {"cpu": "64", "memory": "256Gi", "pods": "500", "ephemeral-storage": "1Ti"}
     taints = [{"key": SIMULATED, "value": "true", "effect": "NoSchedule"}] if spec.real else []
@@ -138,5 +149,26 @@ def simulated_node(spec: ClusterSpec, number: int) -> dict[str, Any]:
             },
         },
         "spec": {"taints": taints},
-        "status": {"capacity": capacity, "allocatable": capacity},
+        "status": {
+            "phase": "Running",
+            "capacity": capacity,
+            "allocatable": capacity,
+            "addresses": [
+                {"type": "InternalIP", "address": record.api_host},
+                {"type": "Hostname", "address": name},
+            ],
+            "conditions": [
+                {
+                    "type": kind,
+                    "status": "True" if kind == "Ready" else "False",
+                    "reason": "Simulated",
+                    "message": "kept so by kwok",
+                    "lastHeartbeatTime": now,
+                    "lastTransitionTime": now,
+                }
+                for kind in _CONDITIONS
+            ],
+            "nodeInfo": dict.fromkeys(_NODE_INFO, "")
+            | {"architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": "simulated"},
+        },
     }

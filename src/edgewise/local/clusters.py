@@ -107,6 +107,7 @@ async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: floa
             await attempt.apply_first_objects(client)
             await attempt.create_simulated_nodes(client)
             await attempt.until_nodes_are_ready(client)
+            await attempt.until_kwok_keeps_nodes(client)
             await attempt.give_nodes_their_pod_networks(client)
     return Cluster(home)
 

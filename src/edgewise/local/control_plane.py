@@ -107,6 +107,8 @@ def api_server(home: Home, record: ClusterRecord) -> Flags:
         "advertise-address": "127.0.0.1",
         # An endpoint may not be a loopback address, so the Service "kubernetes" has none.
         "endpoint-reconciler-type": "none",
+        # Simulated nodes are born ready: they need not be marked as not being so at first.
+        "disable-admission-plugins": "TaintNodesByCondition",
     }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from edgewise.kube.client import Client
+from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Node
 from edgewise.kube.errors import AlreadyExists, ApiError, KubeError
 from edgewise.local import manager, progress
@@ -85,9 +86,10 @@ class Starting:
     async def create_simulated_nodes(self, client: Client) -> None:
         spec = self.record.spec
         limit = asyncio.Semaphore(_AT_ONCE)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
         async def create(number: int) -> None:
-            body = msgspec.json.encode(simulated_node(spec, number))
+            body = msgspec.json.encode(simulated_node(self.record, number, now))
             async with limit:
                 try:
                     await self.persistently(
@@ -116,6 +118,16 @@ class Starting:
             except KubeError:
                 pass
             await self.pause("the API server to accept the first objects", 0.2)
+
+    async def until_kwok_keeps_nodes(self, client: Client) -> None:
+        """Simulated nodes are born ready; that somebody keeps them so shows in their leases."""
+        for name in self.record.spec.simulated_names[:1]:
+            while True:
+                try:
+                    await client.get(Lease, name, "kube-node-lease")
+                    return
+                except KubeError:
+                    await self.pause("kwok to take care of the simulated nodes")
 
     async def give_nodes_their_pod_networks(self, client: Client) -> None:
         """Say in the API which addresses a node's pods get; the node itself knows already."""

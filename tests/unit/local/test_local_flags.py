@@ -14,6 +14,7 @@ from edgewise.local.node_components import holders, node_components
 from edgewise.local.node_files import node_files
 from edgewise.local.spec import ClusterSpec
 
+NOW = "2026-01-01T00:00:00Z"
 PROGRAMS = [
     "etcd",
     "kube-apiserver",
@@ -122,8 +123,8 @@ def test_dns_is_never_forwarded(home: Home) -> None:
 
 
 def test_simulated_nodes_keep_to_themselves_only_beside_real_ones() -> None:
-    assert simulated_node(LOOPBACK.spec, 1)["spec"]["taints"] == []
-    taints = simulated_node(REAL.spec, 1)["spec"]["taints"]
+    assert simulated_node(LOOPBACK, 1, NOW)["spec"]["taints"] == []
+    taints = simulated_node(REAL, 1, NOW)["spec"]["taints"]
     assert taints == [{"key": SIMULATED, "value": "true", "effect": "NoSchedule"}]
 
 
