@@ -29,7 +29,7 @@ async def test_boxes_come_back_through_the_relay(coturn: Coturn, detector: TestS
     report = await measure(target, FILMING)
     assert report.ok, report
     assert report.relayed
-    assert report.found > FILMING.rate * FILMING.seconds / 2
+    assert report.found >= 0.8 * report.sightings
     assert report.false_boxes == 0
     assert report.gathered_ms < report.answered_ms < report.connected_ms < report.first_sighting_ms
     assert 0 < report.detected_ms.p50 < report.frame_to_box_ms.p50 <= report.frame_to_box_ms.max
@@ -167,12 +167,23 @@ async def test_a_relay_outlives_its_credentials_but_no_new_one_is_given(coturn: 
     )
     renewal.attributes["LIFETIME"] = 600
     async with allocation(turn) as requests:
-        await asyncio.sleep(issued.expires_at + 1 - time.time())
+        assert await first_refusal(turn) == 401
         answer, _ = await requests.request_with_retry(renewal)
         assert answer.attributes["LIFETIME"] == 300  # and not more than is configured
         await requests.channel_bind(0x4000, ("127.0.0.1", 9))
-        with pytest.raises(aioice.stun.TransactionFailed, match="401"):
-            await allocate(turn)
+
+
+async def first_refusal(turn: Turn) -> int | None:
+    """Tried until then, because coturn's own clock may be late by some seconds."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            async with allocation(turn):
+                pass
+        except aioice.stun.TransactionFailed as refusal:
+            return refusal.response.error_code
+        assert time.monotonic() < deadline, "never refused"
+        await asyncio.sleep(0.2)
 
 
 async def test_two_secrets_are_accepted_while_one_replaces_the_other(tmp_path: Path) -> None:
