@@ -10,7 +10,9 @@ runs again. EDGEWISE_CHAOS_RUNS sets another number, EDGEWISE_CHAOS_FIRST anothe
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -33,6 +35,16 @@ BATCHES = [SEEDS[start : start + BATCH] for start in range(0, len(SEEDS), BATCH)
 def restart_for(seed: int) -> str:
     """Which program is restarted during the batch that a seed belongs to."""
     return {2: "api_server", 4: "etcd"}.get(seed // BATCH % 5, "")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Thousands of lines about faults that we made help nobody, except in a replay."""
+    logger = logging.getLogger("edgewise")
+    if not ONLY:
+        logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(logging.NOTSET)
 
 
 @pytest.mark.chaos
