@@ -27,6 +27,7 @@ from edgewise.kube.core import Namespace
 from edgewise.kube.objects import Key
 from edgewise.local.platform import Platform
 from edgewise.runtime.awaiting import WaitedInVain, Waiting, watching
+from edgewise.sessions.controller import SessionController
 
 Tell = Callable[[str], None]
 
@@ -113,8 +114,11 @@ class ScaleBench:
         self._tell(f"all clients were ready after {time.monotonic() - began:.0f} s")
 
     async def _restart(self) -> dict[str, Any]:
-        """From the start of a new operator's process until it has seen to every session."""
-        await self._platform.operator.kill()
+        """From the start of a new operator's process until it has seen to every session.
+
+        The old one ends in order, as in an upgrade: it hands over its lease.
+        """
+        await self._platform.operator.stop()
         began = time.perf_counter()
         await self._platform.operator.start(within=PATIENCE)
         await self._until_idle(self._scale.sessions)
@@ -126,7 +130,7 @@ class ScaleBench:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             seen = await self._metrics()
-            done = seen.total("edgewise_reconciles_total", controller="session")
+            done = seen.total("edgewise_reconciles_total", controller=SessionController.__name__)
             if seen.idle and done >= reconciles:
                 return
             await asyncio.sleep(0.1)
