@@ -17,6 +17,7 @@ try:
     from edgewise.agents.gateway.agent import Address, AgentOptions, EnvoyPlace
     from edgewise.agents.gateway.serving import serve_envoy, serve_sessions
     from edgewise.agents.gateway.settings import Ports, Settings, SettingsError
+    from edgewise.agents.gateway.token_file import TokenFile
 except ModuleNotFoundError as error:
     raise SystemExit(
         f"edgewise: the gateway needs the package {error.name}: install edgewise[gateway]"
@@ -94,7 +95,7 @@ def gateway(
         settings=settings,
         run_dir=(run_dir or usual_run_dir()).absolute(),
         control=Address.parse(control),
-        token="" if alone else read_token(token_file),
+        token=str if alone else token_of(token_file),
         envoy=envoy,
         xds=Address.parse(xds) if xds else None,
         workers=workers,
@@ -108,15 +109,12 @@ def gateway(
         asyncio.run(until_told(lambda ended: serve_sessions(options, access, ended)))
 
 
-def read_token(file: Path | None) -> str:
+def token_of(file: Path | None) -> Callable[[], str]:
     if file is None:
         raise SettingsError(
             "the control port needs a token: name a file that holds it with --token-file"
         )
-    token = file.read_text(encoding="utf-8").strip()
-    if len(token) < 16:
-        raise SettingsError(f"the token in {file} has less than 16 characters; write a longer one")
-    return token
+    return TokenFile(file).current
 
 
 async def until_told(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:

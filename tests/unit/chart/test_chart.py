@@ -21,12 +21,7 @@ from edgewise.cli.main import COMMANDS
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart"
 GOLDEN = Path(__file__).parent / "golden"
-SECRETS = {
-    "secrets": {
-        "seatKey": base64.b64encode(bytes(32)).decode(),
-        "controlToken": "a-token-that-is-only-for-tests",
-    }
-}
+SECRETS = {"secrets": {"controlToken": "a-token-that-is-only-for-tests"}}
 VARIANTS = {
     "default": {},
     "behind-a-gateway": {
@@ -47,7 +42,8 @@ VARIANTS = {
     "host-ports": {
         "gateway": {"hostPort": True, "ports": {"first": 20000, "last": 20001}},
         "operator": {
-            "gatewayApi": True,
+            "gatewayApi": "gateways/edge",
+            "nodeHost": "nodes.example.org",
             "tolerations": [{"operator": "Exists"}],
             "extraArgs": ["--more"],
         },
@@ -73,7 +69,7 @@ VARIANTS = {
     "operator-only": {
         "gateway": {"enabled": False},
         "crds": {"install": False},
-        "secrets": {"create": False},
+        "secrets": {"createControlToken": False},
     },
 }
 
@@ -236,7 +232,6 @@ def test_no_secret_is_in_the_arguments_of_a_program(rendered):
     for _, container in containers(rendered):
         text = yaml.safe_dump(container)
         assert SECRETS["secrets"]["controlToken"] not in text
-        assert SECRETS["secrets"]["seatKey"] not in text
 
 
 def test_the_crds_are_those_of_the_repository_and_stay_when_the_chart_goes(helm):
@@ -253,22 +248,25 @@ def test_the_crds_are_those_of_the_repository_and_stay_when_the_chart_goes(helm)
         assert one == theirs
 
 
-def test_secrets_are_kept_when_the_chart_goes(helm):
-    for secret in of_kind(objects(render(helm, {})), "Secret"):
-        assert secret["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+def test_the_control_token_is_kept_when_the_chart_goes(helm):
+    [secret] = of_kind(objects(render(helm, {})), "Secret")
+    assert secret["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
-def test_secrets_that_nobody_gives_are_random_and_long_enough(helm):
-    empty = {"secrets": {"seatKey": "", "controlToken": ""}}
-    one, other = (
-        {s["metadata"]["name"]: s["data"] for s in of_kind(objects(render(helm, empty)), "Secret")}
+def test_a_control_token_that_nobody_gives_is_random_and_long_enough(helm):
+    nothing = {"secrets": {"controlToken": ""}}
+    tokens = [
+        base64.b64decode(of_kind(objects(render(helm, nothing)), "Secret")[0]["data"]["token"])
         for _ in range(2)
-    )
-    key = base64.b64decode(one["edgewise-seat-key"]["key"])
-    token = base64.b64decode(one["edgewise-control-token"]["token"])
-    assert (len(key), len(token)) == (32, 48)
-    assert one["edgewise-seat-key"] != other["edgewise-seat-key"]
-    assert one["edgewise-control-token"] != other["edgewise-control-token"]
+    ]
+    assert [len(token) for token in tokens] == [48, 48]
+    assert tokens[0] != tokens[1]
+
+
+def test_the_seat_key_is_no_part_of_the_chart(rendered):
+    """Whatever renders the chart anew must not change the address of every seat."""
+    names = {one["metadata"]["name"] for one in of_kind(rendered, "Secret")}
+    assert names <= {"edgewise-control-token"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import time
 
 import aiohttp
@@ -14,8 +15,9 @@ from edgewise.agents.gateway.control import Control
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.resource import ResourceType
 from edgewise.agents.gateway.routing import Routing
-from edgewise.agents.gateway.settings import Settings
+from edgewise.agents.gateway.settings import Settings, SettingsError
 from edgewise.agents.gateway.subscriber import Said
+from edgewise.agents.gateway.token_file import TokenFile
 
 TOKEN = "a-token-for-the-operator"
 ROUTE = {
@@ -77,7 +79,7 @@ async def door():
         raise OSError("Envoy does not answer")
 
     control = Control(
-        routing, metrics, TOKEN, unready=lambda: routing.unready, envoy_figures=figures
+        routing, metrics, lambda: TOKEN, unready=lambda: routing.unready, envoy_figures=figures
     )
     runner = web.AppRunner(control.app(), access_log=None)
     await runner.setup()
@@ -205,3 +207,34 @@ async def test_the_lag_of_a_route_is_measured_and_nothing_is_left_behind(door):
     _, text = await door.get("/metrics")
     assert "edgewise_gateway_route_lag_seconds_count" in text
     envoy.cancel()
+
+
+def test_a_token_that_is_replaced_counts_from_then_on(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("first-token-of-many\n")
+    token = TokenFile(file)
+    assert token.current() == "first-token-of-many"
+    other = tmp_path / "other"
+    other.write_text("second-token-of-many")
+    os.utime(other, ns=(1, 1))
+    other.replace(file)
+    assert token.current() == "second-token-of-many"
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 20])
+def test_a_token_that_makes_no_sense_changes_nothing(tmp_path, content):
+    file = tmp_path / "token"
+    file.write_text("first-token-of-many")
+    token = TokenFile(file)
+    file.write_bytes(content)
+    os.utime(file, ns=(1, 1))
+    assert token.current() == "first-token-of-many"
+    file.unlink()
+    assert token.current() == "first-token-of-many"
+
+
+def test_without_a_sensible_token_the_agent_does_not_start(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("short")
+    with pytest.raises(SettingsError, match="less than 16"):
+        TokenFile(file)

@@ -54,7 +54,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     run_dir: Path
     control: Address
-    token: str
+    token: Callable[[], str]
     envoy: EnvoyPlace = EnvoyPlace.CHILD
     xds: Address | None = None  # for an Envoy that cannot reach the run directory
     workers: int = 0
@@ -65,8 +65,6 @@ class GatewayAgent:
     """One agent. The caller feeds `routing` and sets its `known` when it is complete."""
 
     def __init__(self, options: AgentOptions) -> None:
-        if not options.token:
-            raise SettingsError("the control port needs a token; name its file")
         self._options = options
         self._leaving = False
         self.failed = asyncio.Event()  # Envoy cannot be run: the end of `running` says why

@@ -49,14 +49,14 @@ class Control:
         self,
         routing: Routing,
         metrics: GatewayMetrics,
-        token: str,
+        token: Callable[[], str],
         *,
         unready: Callable[[], str],
         envoy_figures: Callable[[], Awaitable[bytes]],
     ) -> None:
         self._routing = routing
         self._metrics = metrics
-        self._token = token.encode()
+        self._token = token
         self._unready = unready
         self._envoy_figures = envoy_figures
 
@@ -100,7 +100,7 @@ class Control:
 
     def _knows(self, authorization: str) -> bool:
         scheme, _, token = authorization.partition(" ")
-        right = hmac.compare_digest(token.strip().encode(), self._token)
+        right = hmac.compare_digest(token.strip().encode(), self._token().encode())
         return scheme.lower() == "bearer" and right
 
     async def _healthy(self, _: web.Request) -> web.Response:
