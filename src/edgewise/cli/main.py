@@ -29,7 +29,12 @@ COMMANDS = {
     "session": Entry("edgewise.cli.session", "Work with sessions and their clients."),
     "operator": Entry("edgewise.cli.operator", "Run the controllers.", single=True),
     "gateway": Entry("edgewise.cli.gateway", "Run the gateway agent.", single=True),
-    "server": Entry("edgewise.cli.server", "Run the HTTP API over many clusters."),
+    "fleet": Entry(
+        "edgewise.cli.fleet",
+        "Which clusters belong to the fleet, and who may use it.",
+        also={"token": Entry("edgewise.cli.fleet_token", "API tokens for applications.")},
+    ),
+    "server": Entry("edgewise.cli.server", "Run the HTTP API over many clusters.", single=True),
     "ping": Entry("edgewise.cli.ping", "Run the echo server for latency probes.", single=True),
     "crds": Entry("edgewise.cli.crds", "Write or check the custom resource definitions."),
     "bench": Entry(

@@ -14,6 +14,7 @@ import typer
 
 from edgewise.cli.session_cluster import cluster_sessions
 from edgewise.cli.session_file import session_file
+from edgewise.cli.session_server import server_sessions
 from edgewise.cli.session_source import SessionError, Sessions
 from edgewise.cli.session_text import (
     clock,
@@ -43,6 +44,13 @@ Context = Annotated[str | None, typer.Option(help="The context in it.")]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="The namespace, if not the context's.")
 ]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask the server at this URL instead of a cluster; the token is in EDGEWISE_TOKEN.",
+        envvar="EDGEWISE_SERVER",
+    ),
+]
 Everywhere = Annotated[
     bool, typer.Option("--all-namespaces", "-A", help="Those of all namespaces.")
 ]
@@ -60,6 +68,17 @@ def act(source: Opened, do: Callable[[Sessions], Awaitable[None]]) -> None:
             await do(sessions)
 
     asyncio.run(run())
+
+
+def source(
+    kubeconfig: Path | None, context: str | None, namespace: str | None, server: str | None
+) -> Opened:
+    """The server that is named, else the cluster that the kubeconfig leads to."""
+    if server is None:
+        return cluster_sessions(kubeconfig, context, namespace)
+    if kubeconfig is not None or context is not None:
+        raise SessionError("say either --server or --kubeconfig and --context, not both")
+    return server_sessions(server, namespace)
 
 
 def say(text: str, as_json: bool, shown: object) -> None:
@@ -97,6 +116,7 @@ def create(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a session. The same once more is fine."""
@@ -118,7 +138,7 @@ def create(
         shown = {"name": called, "created": new}
         say(f"session {called} " + ("created" if new else "is there already"), as_json, shown)
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 @app.command("list")
@@ -127,6 +147,7 @@ def list_sessions(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """The sessions, one on a line."""
@@ -140,7 +161,7 @@ def list_sessions(
         else:
             print("There are no sessions here.", file=sys.stderr)
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 @app.command()
@@ -149,6 +170,7 @@ def templates(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """The templates that sessions can follow."""
@@ -165,7 +187,7 @@ def templates(
         else:
             print("There are no templates here.", file=sys.stderr)
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 @app.command()
@@ -174,6 +196,7 @@ def show(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """All about one session: clients, endpoints, pods, deadlines, conditions."""
@@ -182,7 +205,7 @@ def show(
         found = await sessions.one(session)
         print(json_of(found) if as_json else shown_session(found, clock()))
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 @app.command()
@@ -199,6 +222,7 @@ def join(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a client join, or come back. Twice is fine."""
@@ -222,7 +246,7 @@ def join(
             print(f"{who} is ready in session {session} after {took:.1f} s")
             print("\n".join(endpoint_lines(has)))
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 async def until_ready(sessions: Sessions, session: str, client: str, within: float) -> ClientView:
@@ -259,6 +283,7 @@ def leave(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a client leave for good. Twice is fine."""
@@ -269,7 +294,7 @@ def leave(
         text = f"{who} left session {session}" if was else f"{who} is not in session {session}"
         say(text, as_json, {"session": session, "client": who, "left": was})
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 @app.command()
@@ -279,6 +304,7 @@ def lose(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Say that a client lost its connection; its pods are kept for a while."""
@@ -289,7 +315,7 @@ def lose(
         text = f"{who} is lost to session {session}, which keeps its pods for a while"
         say(text, as_json, {"session": session, "client": who, "lost": True})
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 @app.command()
@@ -299,6 +325,7 @@ def watch(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow what happens, until Ctrl-C: a table at a terminal, a line per change elsewhere."""
@@ -311,7 +338,7 @@ def watch(
             snapshots, one=session is not None, everywhere=everywhere, as_json=as_json
         )
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)
 
 
 @app.command()
@@ -322,6 +349,7 @@ def delete(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete a session, and with it everything that was made for it."""
@@ -336,4 +364,4 @@ def delete(
             text += f"; nothing is left of it after {time.monotonic() - began:.1f} s"
         say(text, as_json, {"session": session, "deleted": True})
 
-    act(cluster_sessions(kubeconfig, context, namespace), do)
+    act(source(kubeconfig, context, namespace, server), do)

@@ -28,6 +28,7 @@ from edgewise.server.errors import HubUnreachable
 from edgewise.server.fleet import Fleet, allows
 from edgewise.server.hub import by_session
 from edgewise.server.members import Member
+from edgewise.server.metrics import REPAIRS
 from edgewise.server.repair_plan import Part, RepairPlan, Seen, plan_repair
 from edgewise.server.workers import Workers
 
@@ -133,12 +134,14 @@ class Repair:
         member = self._member(cluster)
         if member is not None:
             await self._fleet.seats.open(member, session)
+            REPAIRS.labels("open").inc()
             _log.info("%s: made in %s", session.metadata.name, cluster)
 
     async def _close(self, cluster: str, found: Session) -> None:
         member = self._member(cluster)
         if member is not None:
             await self._fleet.seats.close(member, found)
+            REPAIRS.labels("close").inc()
             _log.info("%s: removed from %s", found.metadata.name, cluster)
 
     async def _put(self, cluster: str, session: FleetSession, plan: RepairPlan) -> None:
@@ -146,6 +149,7 @@ class Repair:
         if member is not None:
             await self._fleet.seats.put(member, session, plan.put[cluster])
             number = len(plan.put[cluster])
+            REPAIRS.labels("client").inc(number)
             _log.info("%s: %s told of %d clients", session.metadata.name, cluster, number)
 
     async def _drop(self, binding: ClientBinding) -> None:

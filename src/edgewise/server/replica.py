@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from edgewise.kube.client import Client
+from edgewise.kube.errors import ServerError, Unreachable
 from edgewise.runtime.leadership import Leadership, Timing
 from edgewise.server.bindings import Bindings
 from edgewise.server.duties.keeper import Keeper
@@ -25,6 +26,7 @@ from edgewise.server.repair import Repair
 from edgewise.server.template_repair import TemplateRepair
 
 LEASE_NAME = "edgewise-server"
+START_PAUSE_SECONDS = 2.0
 # A cluster that is back shall be repaired within seconds, even if the leader died with it.
 TIMING = Timing(lease=6, stop_after=4.0, renew_every=1.0, poll_every=0.5)
 
@@ -65,8 +67,8 @@ class Replica:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """The hub must be there at the start; later it may come and go."""
-        await self.hub.prepare()
+        """Ready when the hub was seen once; later it may come and go."""
+        await self._prepare()
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(work, name=name)
@@ -83,6 +85,16 @@ class Replica:
             finally:
                 for task in running:
                     task.cancel()
+
+    async def _prepare(self) -> None:
+        while True:
+            try:
+                await self.hub.prepare()
+            except (Unreachable, ServerError) as error:
+                _log.warning("the hub does not answer, trying again: %s", error)
+                await asyncio.sleep(START_PAUSE_SECONDS)
+            else:
+                return
 
     @property
     def leading(self) -> bool:

@@ -11,6 +11,7 @@ from edgewise.server.bindings import Bindings, Taken
 from edgewise.server.duties.several import for_each
 from edgewise.server.fleet import Fleet
 from edgewise.server.joining import Joining
+from edgewise.server.metrics import LOST
 from edgewise.server.presence import Presence
 
 # A lost client's pods go after its template's timeout; its binding a moment later.
@@ -62,6 +63,7 @@ class LostClients:
         if session is not None:
             _log.info("%s of %s fell silent", binding.spec.client, binding.spec.session)
             await self._joining.disconnect(session, binding.spec.client)
+            LOST.inc()
 
     async def _end(self, binding: ClientBinding) -> None:
         try:

@@ -13,6 +13,7 @@ from edgewise.server.duties.several import for_each
 from edgewise.server.fleet import Fleet
 from edgewise.server.hub import by_cluster
 from edgewise.server.joining import Joining, NotHere
+from edgewise.server.metrics import MOVES
 from edgewise.server.placement import rank
 
 _log = logging.getLogger(__name__)
@@ -75,4 +76,5 @@ class LostClusters:
             except Taken:
                 return  # the client has seen to it itself
             else:
+                MOVES.labels(left).inc()
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from edgewise.api.fleet import BindingState, ClientBinding, FleetSession
-from edgewise.server.errors import HubUnreachable, NotThere, Unavailable
+from edgewise.server.errors import FleetError, HubUnreachable, NotThere, Unavailable
 from edgewise.server.http.doorway import admit, principal_of
 from edgewise.server.http.parameters import ClientId, SessionName, WaitSeconds
 from edgewise.server.http.problems import documented
@@ -19,7 +20,8 @@ from edgewise.server.http.server import Server
 from edgewise.server.identity import client_tokens
 from edgewise.server.identity.permissions import Action
 from edgewise.server.identity.principal import Role
-from edgewise.server.joining import Wish
+from edgewise.server.joining import Joined, Wish
+from edgewise.server.metrics import JOIN_SECONDS, JOINS
 from edgewise.server.views import ClientView
 
 
@@ -65,7 +67,7 @@ def client_routes(server: Server) -> Router:
         found = await server.session(request, Action.JOIN, session, client)
         if wish.move:
             admit(principal_of(request), Action.MOVE, session, found, client)
-        joined = await replica.joining.join(found, client, wish)
+        joined = await _joined(server, found, client, wish)
         replica.presence.beat(joined.binding.metadata.name)
         binding = joined.binding
         if wait and not _is_ready(server, binding, joined.generation):
@@ -157,6 +159,19 @@ def client_routes(server: Server) -> Router:
         route_handlers=[join, show, heartbeat, disconnect, leave, token],
         tags=["clients"],
     )
+
+
+async def _joined(server: Server, session: FleetSession, client: str, wish: Wish) -> Joined:
+    started = time.perf_counter()
+    try:
+        joined = await server.replica.joining.join(session, client, wish)
+    except FleetError as error:
+        JOINS.labels(type(error).__name__).inc()
+        raise
+    if joined.new:
+        JOIN_SECONDS.observe(time.perf_counter() - started)
+    JOINS.labels("new" if joined.new else "again").inc()
+    return joined
 
 
 def _issue(server: Server, session: FleetSession, client: str) -> TokenView:

@@ -1,0 +1,175 @@
+"""`edgewise fleet`: which clusters belong to the fleet, and who may use it."""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgewise.api.fleet import MemberCluster, MemberClusterSpec, Ping
+from edgewise.cli.session_text import table
+from edgewise.kube.client import Client
+from edgewise.kube.config import load_access
+from edgewise.server.enrolment import dismiss, enrol, self_contained, set_cordoned
+from edgewise.server.errors import FleetError
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+Hub = Annotated[
+    Path | None,
+    typer.Option("--kubeconfig", help="The kubeconfig of the hub, if not the usual one."),
+]
+Context = Annotated[str | None, typer.Option(help="The context in it.")]
+Namespace = Annotated[
+    str, typer.Option("--namespace", "-n", help="Where the fleet's objects are, in the hub.")
+]
+Cluster = Annotated[str, typer.Argument(help="The name of the cluster in the fleet.")]
+
+
+class BadFleetOption(FleetError):
+    """Something on the command line that cannot be right."""
+
+
+def with_hub(
+    kubeconfig: Path | None, context: str | None, do: Callable[[Client], Awaitable[None]]
+) -> None:
+    async def run() -> None:
+        async with Client(load_access(kubeconfig, context)) as hub:
+            await do(hub)
+
+    asyncio.run(run())
+
+
+@app.command()
+def add(
+    name: Cluster,
+    member: Annotated[
+        Path | None,
+        typer.Option("--member", help="The kubeconfig of the cluster; without it, the hub itself."),
+    ] = None,
+    member_context: Annotated[str | None, typer.Option(help="The context in that one.")] = None,
+    member_namespace: Annotated[
+        str, typer.Option(help="Where its sessions live, if not where the fleet's objects do.")
+    ] = "",
+    region: Annotated[str, typer.Option(help="For people, and for sessions that ask for it.")] = "",
+    capacity: Annotated[
+        int | None, typer.Option(min=0, help="How many clients it takes; else there is no bound.")
+    ] = None,
+    ping_http: Annotated[str, typer.Option(help="URL of its ping agent.")] = "",
+    ping_udp: Annotated[str, typer.Option(help="HOST:PORT of its ping agent.")] = "",
+    kubeconfig: Hub = None,
+    context: Context = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Add a cluster to the fleet, or change what the fleet knows of it."""
+    if not NAME.fullmatch(name):
+        raise BadFleetOption(
+            f"{name!r} cannot name a cluster: use up to 63 lower-case letters, digits and dashes"
+        )
+    if ping_http and not ping_http.startswith(("http://", "https://")):
+        raise BadFleetOption(f"--ping-http must be a URL, not {ping_http!r}")
+    if ping_udp and not ping_udp.rpartition(":")[2].isdigit():
+        raise BadFleetOption(f"--ping-udp must be HOST:PORT, not {ping_udp!r}")
+    spec = MemberClusterSpec(
+        namespace=member_namespace,
+        region=region,
+        capacity=capacity,
+        ping=Ping(http=ping_http, udp=ping_udp),
+    )
+    content = self_contained(member, member_context) if member is not None else None
+
+    async def do(hub: Client) -> None:
+        await enrol(hub, namespace, name, spec, content)
+        print(f"{name} is in the fleet")
+
+    with_hub(kubeconfig, context, do)
+
+
+@app.command("list")
+def list_clusters(
+    kubeconfig: Hub = None, context: Context = None, namespace: Namespace = "default"
+) -> None:
+    """The clusters of the fleet."""
+
+    async def do(hub: Client) -> None:
+        listing = await hub.list(MemberCluster, namespace)
+        if not listing.items:
+            print("There are no clusters in the fleet: add one with `edgewise fleet add`.")
+            return
+        rows = [
+            (
+                cluster.metadata.name,
+                cluster.spec.region or "-",
+                cluster.status.health or "Unknown",
+                "yes" if cluster.spec.cordoned else "no",
+                "-" if cluster.spec.capacity is None else str(cluster.spec.capacity),
+                cluster.status.message,
+            )
+            for cluster in sorted(listing.items, key=lambda each: each.metadata.name)
+        ]
+        header = ("NAME", "REGION", "HEALTH", "CORDONED", "CAPACITY", "MESSAGE")
+        print(table(header, rows))
+
+    with_hub(kubeconfig, context, do)
+
+
+@app.command()
+def remove(
+    name: Cluster,
+    kubeconfig: Hub = None,
+    context: Context = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Take a cluster out of the fleet; its clients are moved to others."""
+
+    async def do(hub: Client) -> None:
+        await dismiss(hub, namespace, name)
+        print(f"{name} is no longer in the fleet")
+
+    with_hub(kubeconfig, context, do)
+
+
+@app.command()
+def cordon(
+    name: Cluster,
+    kubeconfig: Hub = None,
+    context: Context = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Let no new clients into a cluster; those who are there stay."""
+
+    async def do(hub: Client) -> None:
+        await set_cordoned(hub, namespace, name, True)
+        print(f"{name} takes no new clients")
+
+    with_hub(kubeconfig, context, do)
+
+
+@app.command()
+def uncordon(
+    name: Cluster,
+    kubeconfig: Hub = None,
+    context: Context = None,
+    namespace: Namespace = "default",
+) -> None:
+    """Let new clients in again."""
+
+    async def do(hub: Client) -> None:
+        await set_cordoned(hub, namespace, name, False)
+        print(f"{name} takes new clients")
+
+    with_hub(kubeconfig, context, do)
+
+
+def moment(days: float) -> float:
+    return time.time() + days * 86_400
+
+
+def shown(moment: float | None) -> str:
+    return "-" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")

@@ -1,0 +1,132 @@
+"""Putting a cluster into the fleet, and taking it out: a kubeconfig Secret and its object."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from edgewise.api.fleet import (
+    KUBECONFIG_KEY,
+    SECRET_LABEL,
+    MemberCluster,
+    MemberClusterSpec,
+)
+from edgewise.kube.client import Client
+from edgewise.kube.core import Secret
+from edgewise.kube.errors import ConfigError, NotFound
+from edgewise.kube.kubeconfig import Kubeconfig, read_kubeconfig
+from edgewise.kube.objects import ObjectMeta
+from edgewise.server.errors import NotThere
+from edgewise.server.member_access import access_in
+
+FIELD_MANAGER = "edgewise-fleet"
+
+
+def secret_name(cluster: str) -> str:
+    return f"edgewise-member-{cluster}"
+
+
+def self_contained(file: Path, context: str | None) -> bytes:
+    """One context of a kubeconfig, with the contents of all files that it names."""
+    config = read_kubeconfig([file])
+    name = context or config.current_context
+    if name not in config.contexts:
+        known = ", ".join(sorted(config.contexts)) or "none"
+        raise ConfigError(f"there is no context {name!r} in {file}; its contexts are: {known}")
+    chosen = config.contexts[name]
+    if chosen.cluster not in config.clusters:
+        raise ConfigError(f"the context {name!r} of {file} names a cluster that is not there")
+    user = _user(config, chosen.user, file)
+    cluster = msgspec.to_builtins(config.clusters[chosen.cluster])
+    _embed(cluster, "certificate-authority")
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "member",
+        "clusters": [{"name": "member", "cluster": _filled(cluster)}],
+        "users": [{"name": "member", "user": _filled(user)}],
+        "contexts": [{"name": "member", "context": {"cluster": "member", "user": "member"}}],
+    }
+    return yaml.safe_dump(document).encode()
+
+
+def _user(config: Kubeconfig, name: str, file: Path) -> dict[str, Any]:
+    if not name:
+        return {}
+    if name not in config.users:
+        raise ConfigError(f"{file} has no user {name!r}")
+    user: dict[str, Any] = msgspec.to_builtins(config.users[name])
+    if user.get("exec") or user.get("auth-provider"):
+        raise ConfigError(
+            f"the user {name!r} of {file} logs in with a program, which the server will not run: "
+            "make a service account in that cluster and use a kubeconfig with its token"
+        )
+    if token_file := user.pop("tokenFile", ""):
+        user["token"] = _read(token_file).decode().strip()
+    _embed(user, "client-certificate")
+    _embed(user, "client-key")
+    return user
+
+
+def _embed(part: dict[str, Any], field: str) -> None:
+    path = part.pop(field, "")
+    if path and not part.get(f"{field}-data"):
+        part[f"{field}-data"] = base64.b64encode(_read(path)).decode()
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _filled(part: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if value not in (None, "", False)}
+
+
+async def enrol(
+    hub: Client, namespace: str, name: str, spec: MemberClusterSpec, kubeconfig: bytes | None
+) -> None:
+    """Add a cluster, or change it. Without a kubeconfig it is the hub itself."""
+    if kubeconfig is not None:
+        secret = Secret.named(secret_name(name), namespace, data={KUBECONFIG_KEY: kubeconfig})
+        secret.metadata = ObjectMeta(
+            name=secret.metadata.name,
+            namespace=namespace,
+            labels={SECRET_LABEL: "kubeconfig"},
+        )
+        access_in(secret)  # what the server would refuse is not written at all
+        await hub.apply(secret, field_manager=FIELD_MANAGER)
+        spec = msgspec.structs.replace(spec, kubeconfig_secret=secret.metadata.name)
+    cluster = MemberCluster.named(name, namespace, spec=spec)
+    await hub.apply(cluster, field_manager=FIELD_MANAGER)
+
+
+async def dismiss(hub: Client, namespace: str, name: str) -> None:
+    """Take a cluster out; its clients are moved, and its sessions stay there as they are."""
+    try:
+        await hub.delete(MemberCluster, name, namespace)
+    except NotFound:
+        raise NotThere(f"there is no cluster {name!r} in the fleet") from None
+    try:
+        await hub.delete(Secret, secret_name(name), namespace)
+    except NotFound:
+        return
+
+
+async def set_cordoned(hub: Client, namespace: str, name: str, cordoned: bool) -> None:
+    try:
+        await hub.patch(
+            MemberCluster,
+            name,
+            namespace,
+            body={"spec": {"cordoned": cordoned}},
+            field_manager=FIELD_MANAGER,
+        )
+    except NotFound:
+        raise NotThere(f"there is no cluster {name!r} in the fleet") from None
