@@ -133,7 +133,7 @@ def endpoint_lines(client: ClientView) -> list[str]:
 # Changes -------------------------------------------------------------------------------
 
 
-class Happening(View):
+class Happening(View, kw_only=True):
     """One thing that happened to a session or to a client of it."""
 
     namespace: str

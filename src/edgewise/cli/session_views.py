@@ -14,11 +14,11 @@ from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
 from edgewise.kube.conditions import Condition
 
 
-class View(msgspec.Struct, rename="camel", kw_only=True):
+class View(msgspec.Struct, rename="camel"):
     """camelCase in JSON, and always with all fields."""
 
 
-class ClientView(View):
+class ClientView(View, kw_only=True):
     client: str
     connected: bool
     phase: str
@@ -41,7 +41,7 @@ class ClientView(View):
         ]
 
 
-class PodView(View):
+class PodView(View, kw_only=True):
     pod: str
     pod_template: str
     address: str
@@ -50,7 +50,7 @@ class PodView(View):
     until: str | None = None
 
 
-class ConditionView(View):
+class ConditionView(View, kw_only=True):
     type: str
     status: str
     reason: str
@@ -58,7 +58,7 @@ class ConditionView(View):
     since: str
 
 
-class SessionView(View):
+class SessionView(View, kw_only=True):
     name: str
     namespace: str
     uid: str
@@ -86,7 +86,7 @@ class SessionView(View):
         return degraded.message if degraded is not None and degraded.status == "True" else ""
 
 
-class TemplateView(View):
+class TemplateView(View, kw_only=True):
     name: str
     namespace: str
     pod_templates: list[str]

@@ -292,3 +292,37 @@ async def test_open_connections_get_time_to_end_when_the_gateway_stops(run_dir, 
 async def is_leaving(http, gateway):
     async with http.get(gateway.url("/-/healthy")) as answer:
         return answer.status == 503
+
+
+async def test_a_connection_without_a_word_is_no_envoy(gateway, pods):
+    channel = grpc.aio.insecure_channel(f"unix:{gateway.run_dir}/xds.sock")
+    mute = channel.stream_stream(f"/{SERVICE}/DeltaAggregatedResources")(wait_for_ready=True)
+    try:
+        await mute.wait_for_connection()
+        outcome = await gateway.routing.push("ns/s", [route(await pods("a"), "seat-a")], timeout=5)
+        assert outcome.acked == ["seat-a/http"]
+        assert not gateway.routing.unready
+    finally:
+        mute.cancel()
+        await channel.close()
+
+
+PING, GOAWAY = 6, 7
+
+
+async def test_an_envoy_may_ask_often_whether_the_agent_is_there(gateway):
+    """Raw HTTP/2: pings and nothing else, more than gRPC takes for an attack by default."""
+    reader, writer = await asyncio.open_unix_connection(f"{gateway.run_dir}/xds.sock")
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    answered = 0
+    for _ in range(10):
+        writer.write(bytes([0, 0, 8, PING, 0, 0, 0, 0, 0]) + b"whoareu?")
+        while True:
+            head = await asyncio.wait_for(reader.readexactly(9), 5)
+            body = await reader.readexactly(int.from_bytes(head[:3], "big"))
+            assert head[3] != GOAWAY, body
+            if head[3] == PING and head[4] & 1:
+                break
+        answered += 1
+    writer.close()
+    assert answered == 10

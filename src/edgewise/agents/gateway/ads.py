@@ -23,6 +23,8 @@ KEEPALIVE = (
     ("grpc.keepalive_time_ms", 5_000),
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # Envoy asks just as often; taken for an attack, that would cost it the connection.
+    ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", -1),
 )
@@ -62,9 +64,16 @@ class AdsServer:
         requests: AsyncIterator[discovery_pb2.DeltaDiscoveryRequest],
         context: grpc.aio.ServicerContext,
     ) -> None:
+        said = aiter(requests)
+        # A connection that breaks before its Envoy has said a word may never be seen to
+        # end: it must not count, or everybody would wait for its answers.
+        first = await anext(said, None)
+        if first is None:
+            return
         stream = self._streams.join()
+        self._take(stream, first)
         jobs = {
-            asyncio.ensure_future(self._listen(stream, requests)),
+            asyncio.ensure_future(self._listen(stream, said)),
             asyncio.ensure_future(self._talk(stream, context)),
             asyncio.ensure_future(stream.replaced.wait()),
         }
@@ -84,14 +93,17 @@ class AdsServer:
         requests: AsyncIterator[discovery_pb2.DeltaDiscoveryRequest],
     ) -> None:
         async for request in requests:
-            if request.HasField("node") and not stream.node:
-                self._streams.name(stream, request.node.id)
-                log.info("envoy %s is connected", request.node.id)
-            with contextlib.suppress(ValueError):  # a type that we do not serve
-                said = heard(request)
-                if said.error:
-                    log.warning("envoy %s refused: %s", stream.node, said.error)
-                self._streams.hear(stream, said)
+            self._take(stream, request)
+
+    def _take(self, stream: Stream, request: discovery_pb2.DeltaDiscoveryRequest) -> None:
+        if request.HasField("node") and not stream.node:
+            self._streams.name(stream, request.node.id)
+            log.info("envoy %s is connected", request.node.id)
+        with contextlib.suppress(ValueError):  # a type that we do not serve
+            said = heard(request)
+            if said.error:
+                log.warning("envoy %s refused: %s", stream.node, said.error)
+            self._streams.hear(stream, said)
 
     async def _talk(self, stream: Stream, context: grpc.aio.ServicerContext) -> None:
         await self._known.wait()
