@@ -1,0 +1,49 @@
+"""The floor of `bench runtime`: a client with no runtime around it.
+
+    python -m edgewise.bench.bare_patcher KUBECONFIG NAMESPACE RATE COUNT
+
+It lists everything once, says so, waits for a line on standard input, patches so many
+statuses at that rate, and prints how long each took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import msgspec
+import uvloop
+
+from edgewise.bench.copies import Copy
+from edgewise.bench.copy_controller import RECONCILED, say
+from edgewise.bench.pacing import at_rate
+from edgewise.kube.client import Client
+from edgewise.kube.config import load_access
+
+
+async def main(kubeconfig: str, namespace: str, rate: float, count: int) -> None:
+    async with Client(load_access(kubeconfig)) as client:
+        copies = (await client.list(Copy, namespace)).items
+        say(RECONCILED)
+        await asyncio.to_thread(sys.stdin.readline)
+        latencies: list[float] = []
+
+        async def patch(number: int) -> None:
+            started = time.perf_counter()
+            await client.patch(
+                Copy,
+                copies[number % len(copies)].metadata.name,
+                namespace,
+                body={"status": {"value": f"floor-{number}"}},
+                subresource="status",
+            )
+            latencies.append(time.perf_counter() - started)
+
+        await at_rate(rate, count, patch)
+        say(msgspec.json.encode(latencies).decode())
+        await asyncio.to_thread(sys.stdin.readline)
+
+
+if __name__ == "__main__":
+    uvloop.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])))

@@ -1,0 +1,57 @@
+"""`edgewise bench`: measurements, with JSON as the last line of the output.
+
+Progress goes to standard error. The exit code says whether it was measured, not whether a
+bar was met.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgewise.bench.runtime import RuntimeBench
+from edgewise.testing.clusters import temporary_cluster
+
+app = typer.Typer()
+
+
+@app.callback()
+def bench() -> None:
+    """Measure, and print JSON as the last line."""
+
+
+@app.command()
+def runtime(
+    objects: Annotated[int, typer.Option(min=1, help="Objects that the controller cares for.")] = (
+        10_000
+    ),
+    rate: Annotated[float, typer.Option(min=0.1, help="Changes a second.")] = 200.0,
+    seconds: Annotated[float, typer.Option(min=1, help="How long to change them.")] = 30.0,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(help="Measure there, rather than on a simulated cluster made for it."),
+    ] = None,
+) -> None:
+    """Cost of the controller runtime: a field copied from spec to status, over many objects."""
+    with a_cluster(kubeconfig) as config:
+        figures = asyncio.run(RuntimeBench(config, objects, rate, seconds, tell).run())
+    print(json.dumps(figures))
+
+
+@contextlib.contextmanager
+def a_cluster(kubeconfig: Path | None) -> Iterator[Path]:
+    if kubeconfig is not None:
+        yield kubeconfig
+        return
+    tell("starting a simulated cluster")
+    with temporary_cluster("bench", simulated_nodes=1) as cluster:
+        yield cluster.kubeconfig
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
