@@ -332,6 +332,14 @@ class Session(Object, kw_only=True):
     spec: SessionSpec
     status: SessionStatus = msgspec.field(default_factory=SessionStatus)
 
+    @classmethod
+    def mended(cls, document: bytes) -> Session | None:
+        """A status that somebody broke is done without: the plan finds the pods that are there,
+        and seats the clients in them again."""
+        parts = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+        parts.pop("status", None)
+        return msgspec.json.decode(msgspec.json.encode(parts), type=cls)
+
 
 class PortClaimSpec(Record):
     """Who has a public port."""

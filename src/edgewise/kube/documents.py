@@ -9,7 +9,7 @@ import msgspec
 
 from edgewise.kube.errors import Undecodable
 from edgewise.kube.objects import Object
-from edgewise.kube.watching import undecodable
+from edgewise.kube.watching import mend
 
 T = TypeVar("T", bound=Object)
 
@@ -57,7 +57,7 @@ def decode(kind: type[T], content: bytes) -> T:
         decoded: T = _decoder(kind).decode(content)
         return decoded
     except msgspec.ValidationError as error:
-        raise undecodable(kind, content, error) from error
+        return mend(kind, content, error)
     except msgspec.DecodeError as error:
         raise Undecodable(f"the API server sent a broken answer: {error}") from error
 
@@ -66,7 +66,7 @@ def decode_list(kind: type[T], content: bytes) -> Listing[T]:
     try:
         document = _list_decoder(kind).decode(content)
     except msgspec.ValidationError as error:
-        raise _odd_one_out(kind, content, error) from error
+        document = _one_by_one(kind, content, error)
     except msgspec.DecodeError as error:
         raise Undecodable(f"the API server sent a broken list: {error}") from error
     return Listing(
@@ -76,10 +76,13 @@ def decode_list(kind: type[T], content: bytes) -> Listing[T]:
     )
 
 
-def _odd_one_out(kind: type[T], content: bytes, error: msgspec.ValidationError) -> Undecodable:
-    for item in _raw_lists.decode(content).items or []:
-        try:
-            _decoder(kind).decode(item)
-        except msgspec.ValidationError as found:
-            return undecodable(kind, item, found)
-    return Undecodable(f"the list of {kind.KIND.plural} does not fit its type: {error}")
+def _one_by_one(kind: type[T], content: bytes, error: msgspec.ValidationError) -> _ListDocument[T]:
+    """Finds the odd one out, and mends it; what cannot be mended is named."""
+    try:
+        document = _raw_lists.decode(content)
+    except msgspec.ValidationError:
+        raise Undecodable(f"the list of {kind.KIND.plural} does not fit: {error}") from error
+    return _ListDocument(
+        metadata=document.metadata,
+        items=[decode(kind, bytes(item)) for item in document.items or []],
+    )

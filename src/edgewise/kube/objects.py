@@ -105,6 +105,16 @@ class Object(Record):
         )
 
     @classmethod
+    def mended(cls, document: bytes) -> Self | None:
+        """What can still be read of an object that does not fit its type.
+
+        Open parts of an object can be edited by hand into anything. A type that can do without
+        such a part says so here; otherwise one broken object keeps all others from being read.
+        """
+        del document
+        return None
+
+    @classmethod
     def named(cls, name: str, namespace: str = "", **fields: Any) -> Self:
         """A new object of this type, with its apiVersion and kind filled in."""
         return cls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from enum import StrEnum
 from functools import cache
 from typing import Any, Generic, TypeVar
@@ -12,6 +13,8 @@ from edgewise.kube.errors import Status, Undecodable, error_from_status
 from edgewise.kube.objects import Object
 
 T = TypeVar("T", bound=Object)
+
+_log = logging.getLogger(__name__)
 
 
 class ChangeType(StrEnum):
@@ -89,15 +92,31 @@ class ChangeDecoder(Generic[T]):
             if not line.startswith(_ERROR):
                 return self._decode(line)
         except msgspec.ValidationError as error:
-            self._reject(line, error)
+            if (mended := self._mended(line, error)) is not None:
+                return mended
         except msgspec.DecodeError as error:
             raise Undecodable(f"the API server sent a broken watch event: {error}") from error
         raise error_from_status(_statuses.decode(_envelopes.decode(line).object))
 
-    def _reject(self, line: bytes, error: msgspec.ValidationError) -> None:
+    def _mended(self, line: bytes, error: msgspec.ValidationError) -> Change[T] | None:
         envelope = _envelopes.decode(line)
-        if envelope.type != "ERROR":
-            raise undecodable(self._kind, envelope.object, error) from error
+        if envelope.type == "ERROR":
+            return None
+        obj = mend(self._kind, bytes(envelope.object), error)
+        return Change(ChangeType(envelope.type), obj)
+
+
+def mend(kind: type[T], document: bytes, error: msgspec.ValidationError) -> T:
+    """What its type can still make of an object, or an error that names the object."""
+    broken = undecodable(kind, document, error)
+    try:
+        mended = kind.mended(document)
+    except msgspec.DecodeError:
+        mended = None
+    if mended is None:
+        raise broken from error
+    _log.warning("%s; the part that does not fit is ignored", broken)
+    return mended
 
 
 def undecodable(
