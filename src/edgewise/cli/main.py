@@ -44,6 +44,9 @@ COMMANDS = {
             "join": Entry(
                 "edgewise.cli.bench_join", "Joins, beside what a bare pod takes.", single=True
             ),
+            "server": Entry(
+                "edgewise.cli.bench_server", "What going through the server costs.", single=True
+            ),
         },
     ),
 }
