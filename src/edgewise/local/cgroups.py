@@ -19,6 +19,7 @@ from edgewise.local.layout import CGROUP
 
 # Daemons of a node live in a leaf of their own: v2 wants no processes in inner groups.
 DAEMONS = "daemons"
+_ATTEMPTS = 10
 _CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 
 
@@ -55,14 +56,31 @@ def create(group: str, leaf: str = "") -> None:
     In v2, `group` gives its controllers to its children only once its first process
     has looked around and moved to the leaf: `delegation` says how.
     """
-    for hierarchy in hierarchies():
-        path = Path(hierarchy.mount)
-        for part in Path(group).parts:
-            if hierarchy.unified:
-                _delegate(path)
-            path = _made(path / part, hierarchy)
-        if leaf:
-            _made(path / leaf, hierarchy)
+    found = hierarchies()
+    for hierarchy in found:
+        for attempt in range(_ATTEMPTS):
+            try:
+                _create_in(hierarchy, group, leaf, delegate=delegates(found))
+                break
+            except FileNotFoundError:
+                # Another cluster, going, has just removed the empty group above all of them.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+
+def delegates(found: list[Hierarchy]) -> bool:
+    """Whether controllers are passed down a v2 hierarchy: beside v1 it has none that matter."""
+    return len(found) == 1 and found[0].unified
+
+
+def _create_in(hierarchy: Hierarchy, group: str, leaf: str, *, delegate: bool) -> None:
+    path = Path(hierarchy.mount)
+    for part in Path(group).parts:
+        if delegate:
+            _delegate(path)
+        path = _made(path / part, hierarchy)
+    if leaf:
+        _made(path / leaf, hierarchy)
 
 
 def _made(path: Path, hierarchy: Hierarchy) -> Path:
@@ -124,9 +142,13 @@ def remove(group: str, timeout: float = 10.0) -> None:
             if time.monotonic() > deadline:
                 raise LocalError(f"control group {path} cannot be removed: it is still in use")
             time.sleep(0.02)
+
+
+def remove_top() -> None:
+    """Remove the group that holds those of all clusters, if it holds none."""
     for hierarchy in hierarchies():
         with contextlib.suppress(OSError):
-            (Path(hierarchy.mount) / group).parent.rmdir()
+            (Path(hierarchy.mount) / CGROUP).rmdir()
 
 
 def _removed(path: Path) -> bool:

@@ -63,6 +63,7 @@ def sweep() -> None:
     for name in cgroups.children():
         if f"{CGROUP}/{name}" not in {home.cgroup for home in kept}:
             cgroups.remove(f"{CGROUP}/{name}")
+    cgroups.remove_top()
     for link in cabling.host_links():
         if link not in {home.host_link for home in kept}:
             cabling.ip([f"link del {link}"], check=False)

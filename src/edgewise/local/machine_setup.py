@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from edgewise.local.cgroups import DAEMONS, Hierarchy, delegation
+from edgewise.local.cgroups import DAEMONS, Hierarchy, delegates, delegation
 
 # Parts of the system that might be file systems of their own.
 _SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/opt")
@@ -94,12 +94,7 @@ def _enter_cgroup_namespace(hierarchies: list[Hierarchy]) -> list[str]:
     to_leaf = " ".join(f"{mount}/{DAEMONS}/cgroup.procs" for mount in mounts)
     inner = [
         f"for f in {to_leaf}; do echo 0 > $f; done",
-        *(
-            line
-            for hierarchy, mount in zip(hierarchies, mounts, strict=True)
-            if hierarchy.unified
-            for line in delegation(mount)
-        ),
+        *(delegation(mounts[0]) if delegates(hierarchies) else []),
         'exec "$1"',
     ]
     return [

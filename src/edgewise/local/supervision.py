@@ -79,16 +79,20 @@ class Supervisor:
             await asyncio.sleep(pause_after(deaths))
 
     async def adopted(self, component: Component) -> Process | None:
-        """The component that runs already; what was only about to become it is ended."""
+        """The component that runs already.
+
+        What was only about to become it is ended, and so is one with other flags.
+        """
         mine = [process for process in self.inherited if process.component == component.name]
         for process in mine:
-            if process.argv[0] == component.argv[0]:
+            if process.argv == component.argv:
                 self.note(component, progress.ADOPTED)
                 return process
-        launching = {p for p in mine if os.path.basename(p.argv[0]) in LAUNCHERS}
-        if launching:
+        programs = {*LAUNCHERS, os.path.basename(component.argv[0])}
+        wrong = [p for p in mine if os.path.basename(p.argv[0]) in programs]
+        if wrong:
             await asyncio.to_thread(
-                processes.kill_all, lambda: [process for process in launching if process.alive]
+                processes.kill_all, lambda: [process for process in wrong if process.alive]
             )
         return None
 

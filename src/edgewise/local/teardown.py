@@ -71,6 +71,7 @@ def remove(home: Home) -> None:
 def remove_from_system(home: Home) -> None:
     """What the kernel keeps although no process of the cluster is left."""
     cgroups.remove(home.cgroup)
+    cgroups.remove_top()
     # It may also be on its way out by itself, with the namespace at its other end.
     while home.host_link in cabling.host_links():
         cabling.ip([f"link del {home.host_link}"], check=False)
