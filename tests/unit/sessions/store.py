@@ -172,10 +172,15 @@ class StoreClient:
         self.writes: list[tuple[str, str, Key]] = []
         # How often others may act before a request of this client arrives.
         self.delay: Callable[[], int] = lambda: 0
+        # A request of this verb and kind waits until it is let through.
+        self.held: tuple[str, str] | None = None
+        self.let_through = asyncio.Event()
 
-    async def _travel(self) -> None:
+    async def _travel(self, verb: str, kind: Kind) -> None:
         for _ in range(self.delay()):
             await asyncio.sleep(0)
+        if self.held == (verb, kind.kind):
+            await self.let_through.wait()
 
     def _cut(self, verb: str, kind: Kind, key: Key, done: bool) -> None:
         if done:
@@ -183,7 +188,7 @@ class StoreClient:
         self.watcher(verb, kind.kind, key, done)
 
     async def get(self, kind: type[Any], name: str, namespace: str = "") -> Any:
-        await self._travel()
+        await self._travel("get", kind.KIND)
         self.watcher("get", kind.KIND.kind, Key(namespace, name), False)
         return msgspec.convert(self.store.get(kind, Key(namespace, name)), kind)
 
@@ -197,7 +202,7 @@ class StoreClient:
 
     async def create(self, obj: Any, **_: Any) -> Any:
         kind = obj.KIND
-        await self._travel()
+        await self._travel("create", kind)
         self._cut("create", kind, obj.key, False)
         raw = self.store.create(kind, msgspec.to_builtins(obj))
         self._cut("create", kind, obj.key, True)
@@ -214,7 +219,7 @@ class StoreClient:
         subresource: str = "",
     ) -> Any:
         key = Key(namespace, name)
-        await self._travel()
+        await self._travel("patch", kind.KIND)
         self._cut("patch", kind.KIND, key, False)
         raw = self.store.patch(kind.KIND, key, body, subresource)
         self._cut("patch", kind.KIND, key, True)
@@ -222,7 +227,7 @@ class StoreClient:
 
     async def apply(self, obj: Any, **_: Any) -> Any:
         kind, key = obj.KIND, obj.key
-        await self._travel()
+        await self._travel("apply", kind)
         self._cut("apply", kind, key, False)
         wanted = msgspec.to_builtins(obj)
         old = self.store.objects.get(kind, {}).get(key)
@@ -238,7 +243,7 @@ class StoreClient:
     async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
         assert method == "DELETE"
         kind, key = self._parse(path)
-        await self._travel()
+        await self._travel("delete", kind)
         self._cut("delete", kind, key, False)
         raw = self.store.delete(kind, key, msgspec.json.decode(body or b"{}"))
         self._cut("delete", kind, key, True)
