@@ -28,7 +28,7 @@ def bound_manifest(resource: Resource, owner: str, namespace: str) -> dict[str, 
     metadata = manifest["metadata"] = manifest.get("metadata") or {}
     metadata["name"] = names.bound_name(owner, resource.name)
     metadata["namespace"] = namespace
-    mark = {names.BOUND: names.bound_label(owner)}
+    mark = {names.BOUND: names.bound_label(owner, resource.scope)}
     spec = manifest.get("spec")
     if isinstance(spec, dict):
         if kind in WITH_SELECTOR:

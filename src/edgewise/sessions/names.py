@@ -46,9 +46,13 @@ def bound_name(owner: str, resource: str) -> str:
     return f"{_cut(owner, 52 - len(resource) - 7)}-{_hash(owner, length=5)}-{resource}"
 
 
-def bound_label(owner: str) -> str:
-    """The value of a label that narrows selectors: the name, cut where it is too long."""
-    return owner if len(owner) <= 63 else f"{_cut(owner, 57)}-{_hash(owner, length=5)}"
+def bound_label(owner: str, scope: str) -> str:
+    """The value of a label that narrows selectors: the name, cut where it is too long. A
+    session may have the name of its template, but no name has an underscore."""
+    end = "" if scope == "Session" else f"_{scope.lower()}"
+    if len(owner) + len(end) <= 63:
+        return owner + end
+    return f"{_cut(owner, 57 - len(end))}-{_hash(owner, length=5)}{end}"
 
 
 def digest(content: bytes) -> str:
