@@ -55,6 +55,8 @@ class MemberClusterSpec(Record):
     """The Secret (key `kubeconfig`) that leads to the cluster; empty: the hub itself."""
     namespace: Annotated[str, Meta(max_length=63)] = ""
     """Where its sessions live; empty: the namespace of this object."""
+    operator_namespace: Annotated[str, Meta(max_length=63)] = "edgewise-system"
+    """Where its operator keeps the key from which the tokens of seats are made."""
     region: Annotated[str, Meta(max_length=63)] = ""
     """For people, and for sessions that are limited to some regions."""
     ping: Ping = field(default_factory=Ping)

@@ -140,8 +140,8 @@ class ServerSessions:
         waits = name is not None and any(not view.ready for view in now.values())
         await asyncio.sleep(LOOK_SECONDS / 10 if waits else LOOK_SECONDS)
 
-    async def tokens(self, client: ClientView) -> dict[str, str]:  # noqa: ARG002
-        return {}
+    async def tokens(self, client: ClientView) -> dict[str, str]:
+        return client.tokens
 
     async def why_not_ready(self, session: SessionView, client: str) -> str:
         has = session.clients_by_id.get(client)
@@ -186,6 +186,8 @@ def _view_details(session: answers.SessionDetails) -> SessionView:
             ready=client.ready,
             until=client.until,
             endpoints=client.endpoints,
+            needs_token=bool(client.tokens),
+            tokens=client.tokens,
             message=client.message or client.why,
         )
         for id, client in sorted(session.clients_by_id.items())

@@ -88,6 +88,11 @@ class Seat:
         return self._view.endpoints
 
     @property
+    def tokens(self) -> dict[str, str]:
+        """Pod template to the token to show at its gateway, where the template wants that."""
+        return self._view.tokens
+
+    @property
     def why(self) -> str:
         """Why it is this location."""
         return self._view.why

@@ -32,6 +32,8 @@ class ClientView(msgspec.Struct, frozen=True, rename="camel"):
     location: str | None = None
     # Pod template to port name to address.
     endpoints: dict[str, dict[str, str]] = {}
+    # Pod template to the token that its gateway asks for, if it does.
+    tokens: dict[str, str] = {}
     position: int | None = None
     until: str | None = None
     why: str = ""

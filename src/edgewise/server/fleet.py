@@ -100,17 +100,22 @@ class Fleet:
         """A location as an object that was just written says, which the cache may not show yet."""
         return view_location(self._place(cluster, self.queue(), None), cluster)
 
-    def client(self, binding: ClientBinding) -> ClientView:
+    def client(self, binding: ClientBinding, *, private: bool = True) -> ClientView:
         queued = binding.spec.state is BindingState.QUEUED
-        return self._client(binding, self._positions() if queued else {})
+        return self._client(binding, self._positions() if queued else {}, private=private)
 
-    def _client(self, binding: ClientBinding, positions: Mapping[str, int]) -> ClientView:
+    def _client(
+        self, binding: ClientBinding, positions: Mapping[str, int], *, private: bool
+    ) -> ClientView:
         cluster = binding.spec.cluster
+        member = self.members.get(cluster)
         return view_client(
             binding,
             self.status(binding),
             trouble=self.members.trouble(cluster) if cluster else "",
             position=positions.get(binding.metadata.name),
+            private=private,
+            seat_key=member.seat_key if member is not None and private else None,
         )
 
     def _positions(self) -> dict[str, int]:
@@ -141,10 +146,10 @@ class Fleet:
         bindings = self.hub.bindings_of(session)
         return summarize(session, [client_state(each, self.status(each)) for each in bindings])
 
-    def session(self, session: FleetSession) -> SessionView:
+    def session(self, session: FleetSession, *, private: bool = True) -> SessionView:
         positions = self._positions()
         clients = {
-            binding.spec.client: self._client(binding, positions)
+            binding.spec.client: self._client(binding, positions, private=private)
             for binding in self.hub.bindings_of(session)
         }
         summary = summarize(session, [client.state for client in clients.values()])

@@ -18,7 +18,7 @@ from edgewise.api.fleet import KUBECONFIG_KEY, SECRET_LABEL, MemberCluster
 from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Client
 from edgewise.kube.core import Secret
-from edgewise.kube.errors import ConfigError
+from edgewise.kube.errors import ConfigError, Forbidden, KubeError, NotFound
 from edgewise.kube.objects import Key
 from edgewise.runtime.cache import Cache
 from edgewise.runtime.selection import Selection
@@ -29,19 +29,34 @@ from edgewise.server.mirror import Health, Mirror, Patience
 # A write that takes longer is not waited for; repair sees to it.
 WRITE_SECONDS = 10.0
 CONNECTIONS = 64
+# As the operator of a member keeps it; a key that was changed is noticed within this time.
+SEAT_KEY_SECRET = "edgewise-seat-key"  # noqa: S105 - the name of it
+SEAT_KEY = "key"
+SEAT_KEY_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a connection depends on: when this changes, a new one is made."""
+
+    namespace: str
+    operator_namespace: str
+    kubeconfig: str  # a digest; empty for the hub itself
+    problem: str = ""
 
 
 class Member:
     """A connected member cluster."""
 
-    def __init__(self, name: str, namespace: str, client: Client, mirror: Mirror) -> None:
+    def __init__(self, name: str, wanted: Wanted, client: Client, mirror: Mirror) -> None:
         self.name = name
-        self.namespace = namespace
+        self.namespace = wanted.namespace
+        self.seat_key: bytes | None = None
+        self._operator_namespace = wanted.operator_namespace
         self.client = client
         self.mirror = mirror
-        here = Selection(namespace=namespace)
+        here = Selection(namespace=wanted.namespace)
         self.sessions: Cache[Session] = mirror.cache(Session, here)
         self.templates: Cache[SessionTemplate] = mirror.cache(SessionTemplate, here)
 
@@ -59,17 +74,31 @@ class Member:
     def lost(self) -> bool:
         return self.mirror.health is Health.LOST
 
+    async def run(self) -> None:
+        """Mirror the cluster, and fetch its key once for each time it is there."""
+        fetching = asyncio.create_task(self._fetch_seat_key())
+        try:
+            await self.mirror.run()
+        finally:
+            fetching.cancel()
+            await asyncio.wait({fetching})
 
-class _Wanted(msgspec.Struct, frozen=True):
-    """What a connection depends on: when this changes, a new one is made."""
-
-    namespace: str
-    kubeconfig: str  # a digest; empty for the hub itself
-    problem: str = ""
+    async def _fetch_seat_key(self) -> None:
+        while True:
+            await self.mirror.wait_ready()
+            try:
+                secret = await self.client.get(Secret, SEAT_KEY_SECRET, self._operator_namespace)
+                self.seat_key = secret.data.get(SEAT_KEY)
+            except (NotFound, Forbidden):
+                # Without it, clients of templates that ask for tokens get none from here.
+                self.seat_key = None
+            except KubeError as error:
+                _log.debug("the seat key of %s cannot be read: %s", self.name, error)
+            await asyncio.sleep(SEAT_KEY_SECONDS)
 
 
 class _Connection(msgspec.Struct, frozen=True):
-    wanted: _Wanted
+    wanted: Wanted
     member: Member | None
     problem: str
     task: asyncio.Task[None]
@@ -125,28 +154,30 @@ class Members:
         if new is None or new.metadata.labels.get(SECRET_LABEL) == "kubeconfig":
             self._changed.set()
 
-    def _wanted(self) -> dict[str, _Wanted]:
+    def _wanted(self) -> dict[str, Wanted]:
         return {cluster.metadata.name: self._want(cluster) for cluster in self._hub.clusters}
 
-    def _want(self, cluster: MemberCluster) -> _Wanted:
+    def _want(self, cluster: MemberCluster) -> Wanted:
         namespace = cluster.spec.namespace or self._hub.namespace
+        operator = cluster.spec.operator_namespace
         name = cluster.spec.kubeconfig_secret
         if not name:
-            return _Wanted(namespace, "")
+            return Wanted(namespace, operator, "")
         secret = self._secret(name)
         if secret is None:
-            return _Wanted(
+            return Wanted(
                 namespace,
+                operator,
                 "",
                 f"has no Secret {name} with the label {SECRET_LABEL}=kubeconfig",
             )
         content = secret.data.get(KUBECONFIG_KEY, b"")
-        return _Wanted(namespace, hashlib.sha256(content).hexdigest())
+        return Wanted(namespace, operator, hashlib.sha256(content).hexdigest())
 
     def _secret(self, name: str) -> Secret | None:
         return self._hub.secrets.get(Key(self._hub.namespace, name))
 
-    async def _bring_about(self, wanted: dict[str, _Wanted]) -> None:
+    async def _bring_about(self, wanted: dict[str, Wanted]) -> None:
         for name, connection in list(self._open.items()):
             if wanted.get(name) != connection.wanted:
                 del self._open[name]
@@ -157,7 +188,7 @@ class Members:
             if name not in self._open:
                 await self._connect(name, want)
 
-    async def _connect(self, name: str, want: _Wanted) -> None:
+    async def _connect(self, name: str, want: Wanted) -> None:
         stack = contextlib.AsyncExitStack()
         member, problem = None, want.problem
         if not problem:
@@ -173,7 +204,7 @@ class Members:
                 listener(member)
 
     @contextlib.asynccontextmanager
-    async def _member(self, name: str, want: _Wanted) -> AsyncIterator[Member]:
+    async def _member(self, name: str, want: Wanted) -> AsyncIterator[Member]:
         async with contextlib.AsyncExitStack() as stack:
             client = self._hub.client
             if want.kubeconfig:
@@ -190,12 +221,12 @@ class Members:
                     )
                 )
             mirror = Mirror(name, client, patience=self._patience)
-            yield Member(name, want.namespace, client, mirror)
+            yield Member(name, want, client, mirror)
 
 
 async def _keep(member: Member | None, stack: contextlib.AsyncExitStack) -> None:
     async with stack:
         if member is not None:
-            await member.mirror.run()
+            await member.run()
         else:
             await asyncio.Event().wait()  # until it is wanted otherwise

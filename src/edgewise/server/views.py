@@ -14,6 +14,8 @@ import msgspec
 from edgewise.api.fleet import BindingState, ClientBinding, FleetSession, MemberCluster
 from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
 from edgewise.server.placement import Place
+from edgewise.sessions.endpoints import seat_in
+from edgewise.sessions.seats import seat_token
 
 ClientState = Literal["queued", "joining", "ready", "lost"]
 LocationState = Literal["ready", "full", "cordoned", "unhealthy"]
@@ -64,8 +66,11 @@ class ClientView(View, kw_only=True):
     state: ClientState
     ready: bool = False
     location: str | None = None
-    # Pod template to port name to address.
+    # Pod template to port name to address. Whoever knows an address can use it, so these are
+    # shown only to the client itself, its application and admins.
     endpoints: dict[str, dict[str, str]] = {}
+    # Pod template to the token that the gateway asks for, where the template wants that.
+    tokens: dict[str, str] = {}
     since: datetime
     # Only of a queued client: its place in the queue (1 is next) and when it has to give up.
     position: int | None = None
@@ -157,18 +162,25 @@ def view_client(
     *,
     trouble: str = "",
     position: int | None = None,
+    private: bool = True,
+    seat_key: bytes | None = None,
 ) -> ClientView:
-    """`status` is what the client's cluster says of it, `trouble` what is wrong with that one."""
+    """`status` is what the client's cluster says of it, `trouble` what is wrong with that one.
+
+    Without `private`, what leads to the client's pods is left out.
+    """
     spec = binding.spec
     state = client_state(binding, status)
     status = status or ClientStatus()
+    endpoints = status.endpoints if spec.cluster and private else {}
     return ClientView(
         session=spec.session,
         client=spec.client,
         state=state,
         ready=state == "ready",
         location=spec.cluster or None,
-        endpoints=status.endpoints if spec.cluster else {},
+        endpoints=endpoints,
+        tokens=_tokens(seat_key, endpoints) if status.tokens and seat_key else {},
         since=spec.since,
         position=position,
         until=spec.until,
@@ -177,6 +189,16 @@ def view_client(
         lease_seconds=spec.lease_seconds,
         message=f"{spec.cluster} {trouble}" if spec.cluster and trouble else status.message,
     )
+
+
+def _tokens(key: bytes, endpoints: dict[str, dict[str, str]]) -> dict[str, str]:
+    """The gateway keeps nothing but hashes, so they are derived anew from the key."""
+    found = {}
+    for pod_template, ports in endpoints.items():
+        seats = [seat_in(url) for url in ports.values() if url.startswith("http")]
+        if seats:
+            found[pod_template] = seat_token(key, seats[0])
+    return found
 
 
 def summarize(session: FleetSession, states: Sequence[ClientState]) -> SessionSummary:

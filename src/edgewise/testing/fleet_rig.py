@@ -41,6 +41,7 @@ from edgewise.server.identity.authenticator import Authenticator
 from edgewise.server.identity.principal import Role
 from edgewise.server.mirror import Patience
 from edgewise.server.replica import Replica, Settings
+from edgewise.sessions.seats import seat_token, token_hash
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fault_proxy import FaultProxy, Upstream
 
@@ -71,6 +72,7 @@ class StandIn:
         self._namespace = namespace
         self._name = name
         self.holding_back = False  # nobody becomes ready while this is so
+        self.seat_key = b""  # with one, seats have tokens
 
     async def run(self) -> None:
         while True:
@@ -118,8 +120,16 @@ class StandIn:
         entry = session.spec.clients[client]
         if not (isinstance(entry, dict) and entry.get("connected")):
             return {"phase": "WaitForReconnection"}
-        url = f"http://{self._name}.test/s/{session.metadata.name}-{client}/web"
-        return {"phase": "Ready", "ready": True, "endpoints": {"demo": {"web": url}}}
+        seat = f"{session.metadata.name}-{client}"
+        url = f"http://{self._name}.test/s/{seat}/web/"
+        status: dict[str, Any] = {
+            "phase": "Ready",
+            "ready": True,
+            "endpoints": {"demo": {"web": url}},
+        }
+        if self.seat_key:
+            status["tokens"] = {"demo": token_hash(seat_token(self.seat_key, seat))}
+        return status
 
 
 class RigMember:
@@ -176,7 +186,10 @@ class FleetRig:
             name,
             self.namespace,
             spec=MemberClusterSpec(
-                kubeconfig_secret=f"{name}-kubeconfig", namespace=namespace, **spec
+                kubeconfig_secret=f"{name}-kubeconfig",
+                namespace=namespace,
+                operator_namespace=namespace,
+                **spec,
             ),
         )
         await self.direct.create(cluster)

@@ -38,7 +38,7 @@ async def test_a_seat_from_measuring_to_leaving(scene: Scene) -> None:
         assert all(found.how == "udp" for found in seat.measurements.values())
         assert seat.location in ("porto", "paris")
         assert f"{seat.location}: " in seat.why
-        assert seat.endpoint() == f"http://{seat.location}.test/s/room-1-alice/web"
+        assert seat.endpoint() == f"http://{seat.location}.test/s/room-1-alice/web/"
         assert seat.endpoint("web", "demo") == seat.endpoint()
         with pytest.raises(EdgewiseError, match="0 endpoints fit"):
             seat.endpoint("udp")
@@ -82,7 +82,7 @@ async def test_a_client_whose_cluster_is_lost_is_followed(scene: Scene) -> None:
         watching = asyncio.create_task(watch())
         scene.rig.members["porto"].cut()
         await eventually(lambda: seat.location == "paris" and seat.ready, within=30)
-        assert seat.endpoint() == "http://paris.test/s/room-1-alice/web"
+        assert seat.endpoint() == "http://paris.test/s/room-1-alice/web/"
         assert seat.why.startswith("porto has not answered")
         assert [view.location for view in views][-1] == "paris"
         watching.cancel()

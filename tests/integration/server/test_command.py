@@ -147,7 +147,7 @@ async def test_sessions_by_a_servers_url(
         again = await do("session", "create", "room-1", "--template", "demo", **here)
         assert again == "session room-1 is there already\n"
         joined = await do("session", "join", "room-1", "alice", "--url", **here)
-        assert joined == "http://here.test/s/room-1-alice/web\n"
+        assert joined == "http://here.test/s/room-1-alice/web/\n"
         shown = json.loads(await do("session", "show", "room-1", "--json", **here))
         assert shown["clientsById"]["alice"]["phase"] == "Ready in here"
         assert "room-1" in await do("session", "list", **here)

@@ -15,6 +15,7 @@ from edgewise.server.http.doorway import Rates
 from edgewise.server.identity.api_tokens import secret_name, token_id
 from edgewise.server.identity.principal import Role
 from edgewise.server.replica import Replica
+from edgewise.sessions.seats import seat_token
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fleet_rig import FleetRig
 from tests.integration.server.http_client import Caller
@@ -62,7 +63,7 @@ async def test_a_session_from_making_to_taking_down(scene: Scene) -> None:
     assert joined.body["state"] == "ready"
     assert joined.body["location"] == "paris"
     assert joined.body["why"].startswith("paris: 5 ms away")
-    assert joined.body["endpoints"] == {"demo": {"web": "http://paris.test/s/room-1-alice/web"}}
+    assert joined.body["endpoints"] == {"demo": {"web": "http://paris.test/s/room-1-alice/web/"}}
     again = await app("PUT", ALICE)
     assert (again.status, again.body["location"]) == (200, "paris")
 
@@ -284,6 +285,36 @@ async def test_waiting_ends_when_the_time_is_up(scene: Scene) -> None:
         assert (await waiting).body["state"] == "ready"
 
 
+async def test_who_only_looks_is_not_shown_the_way_in(scene: Scene) -> None:
+    """An address leads into somebody's pod, whoever has it."""
+    key = b"k" * 32
+    for member in scene.rig.members.values():
+        member.stand_in.seat_key = key
+        secret = Secret.named("edgewise-seat-key", member.namespace, data={"key": key})
+        await scene.rig.direct.create(secret)
+        connected = scene.replica.members.get(member.name)
+        assert connected is not None
+        connected.seat_key = key  # fetched once a minute
+    await made(scene.app)
+    joined = await scene.app("PUT", f"{ALICE}?wait=10")
+    token = seat_token(key, "room-1-alice")
+    assert joined.body["tokens"] == {"demo": token}
+    reader = await scene.caller(Role.READER, "page")
+    seen = [
+        (await reader("GET", "/v1/sessions/room-1")).body["clientsById"]["alice"],
+        (await reader("GET", ALICE)).body,
+    ]
+    for path in (f"{ALICE}/events", "/v1/sessions/room-1/events"):
+        async for _, data, _ in reader.events(path):
+            seen.append(data if "client" in data else data["clientsById"]["alice"])
+            break
+    assert len(seen) == 4
+    for view in seen:
+        assert (view["client"], view["ready"]) == ("alice", True)
+        assert view["endpoints"] == {}
+        assert view["tokens"] == {}
+
+
 # Events ---------------------------------------------------------------------------------
 
 
@@ -313,7 +344,7 @@ async def test_a_client_sees_itself_become_ready_move_and_go(scene: Scene) -> No
     await made(scene.app)
     watcher = Watcher(scene.app, f"{ALICE}/events")
     await eventually(lambda: watcher.events)
-    assert watcher.events == [("snapshot", None)]
+    assert watcher.events[0] == ("snapshot", None)
     await scene.app("PUT", ALICE, {"location": "porto"})
     await eventually(lambda: any(data["ready"] for data in watcher.named("client")))
     await scene.app("PUT", ALICE, {"location": "paris", "move": True})

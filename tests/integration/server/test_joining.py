@@ -32,7 +32,7 @@ async def test_a_client_sits_where_it_is_best_and_becomes_ready(rig: FleetRig) -
     assert await rig.seats("room-1") == {"porto": {"alice": {"connected": True}}, "paris": {}}
     await eventually(lambda: replica.fleet.client(joined.binding).ready)
     view = replica.fleet.client(joined.binding)
-    assert view.endpoints == {"demo": {"web": "http://porto.test/s/room-1-alice/web"}}
+    assert view.endpoints == {"demo": {"web": "http://porto.test/s/room-1-alice/web/"}}
 
 
 async def test_joining_again_changes_nothing(rig: FleetRig) -> None:

@@ -13,7 +13,7 @@ from litestar.params import JSONBody
 
 from edgewise.api.fleet import BindingState, ClientBinding, FleetSession
 from edgewise.server.errors import FleetError, HubUnreachable, NotThere, Unavailable
-from edgewise.server.http.doorway import admit, principal_of
+from edgewise.server.http.doorway import admit, principal_of, sees_endpoints
 from edgewise.server.http.parameters import ClientId, SessionName, WaitSeconds
 from edgewise.server.http.problems import documented
 from edgewise.server.http.server import Server
@@ -92,7 +92,7 @@ def client_routes(server: Server) -> Router:
         binding = await server.binding(found, client)
         if wait and not _is_ready(server, binding, 0):
             binding = await _wait(server, found, binding, 0, wait)
-        return replica.fleet.client(binding)
+        return replica.fleet.client(binding, private=sees_endpoints(request))
 
     @post(
         "/heartbeat",

@@ -79,6 +79,11 @@ def principal_of(connection: Connection) -> Principal:
     return principal
 
 
+def sees_endpoints(connection: Connection) -> bool:
+    """Who only looks is not shown what leads into other people's pods."""
+    return principal_of(connection).role is not Role.READER
+
+
 def admit(
     principal: Principal, action: Action, name: str, session: FleetSession | None, client: str = ""
 ) -> FleetSession:

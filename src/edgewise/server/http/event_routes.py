@@ -12,7 +12,7 @@ from litestar.params import HeaderParameter
 from litestar.response import Stream
 
 from edgewise.server.changes import Scope
-from edgewise.server.http.doorway import principal_of
+from edgewise.server.http.doorway import principal_of, sees_endpoints
 from edgewise.server.http.event_stream import EventStream
 from edgewise.server.http.parameters import ClientId, SessionName
 from edgewise.server.http.problems import TooMany, documented
@@ -79,7 +79,11 @@ def event_routes(server: Server) -> Router:
         async def content() -> AsyncIterator[bytes]:
             try:
                 async for part in EventStream(
-                    fleet, scope, last_event_id=last, still_welcome=still_welcome
+                    fleet,
+                    scope,
+                    last_event_id=last,
+                    private=sees_endpoints(request),
+                    still_welcome=still_welcome,
                 ):
                     yield part
             finally:

@@ -48,11 +48,13 @@ class EventStream:
         scope: Scope,
         *,
         last_event_id: str | None,
+        private: bool,
         still_welcome: Callable[[], Awaitable[bool]],
     ) -> None:
         self._fleet = fleet
         self._scope = scope
         self._last_event_id = last_event_id
+        self._private = private
         self._still_welcome = still_welcome
         self._sent: dict[Thing, bytes] = {}
 
@@ -101,9 +103,11 @@ class EventStream:
         if session is None:
             return b"null"
         if len(self._scope) == 1:
-            return _encode(fleet.session(session))
+            return _encode(fleet.session(session, private=self._private))
         binding = hub.binding(session, self._scope[1])
-        return _encode(fleet.client(binding)) if binding is not None else b"null"
+        if binding is None:
+            return b"null"
+        return _encode(fleet.client(binding, private=self._private))
 
     def _events(self, things: list[Thing]) -> bytes:
         if not self._scope:
@@ -148,7 +152,7 @@ class EventStream:
         binding = hub.binding(session, thing.client)
         if binding is None:
             return "client-gone", _encode(Gone(session=thing.session, client=thing.client))
-        return "client", _encode(fleet.client(binding))
+        return "client", _encode(fleet.client(binding, private=self._private))
 
     def _place(self) -> str:
         return write_place(self._fleet.changes.place)

@@ -9,7 +9,7 @@ from litestar import Request, Response, Router, delete, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 
-from edgewise.server.http.doorway import principal_of
+from edgewise.server.http.doorway import principal_of, sees_endpoints
 from edgewise.server.http.parameters import SessionName
 from edgewise.server.http.problems import documented
 from edgewise.server.http.server import Server
@@ -93,7 +93,7 @@ def session_routes(server: Server) -> Router:
     )
     async def show(request: Request[Any, Any, Any], session: SessionName) -> SessionView:
         found = await server.session(request, Action.READ_SESSION, session)
-        return replica.fleet.session(found)
+        return replica.fleet.session(found, private=sees_endpoints(request))
 
     @delete(
         "/{session:str}",
