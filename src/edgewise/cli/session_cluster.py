@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from edgewise.kube.client import Client, Patch
 from edgewise.kube.config import load_access
 from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Pod, Secret
-from edgewise.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound
+from edgewise.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, ServerError
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.cache import Cache
 from edgewise.runtime.selection import Selection
@@ -37,6 +38,8 @@ NextChange = Callable[[], Awaitable[None]]
 MANAGER = "edgewise-session"
 # The most that is named of those that exist, when one that does not was asked for.
 MOST_NAMES = 12
+OUR_WEBHOOK = re.compile(r"failed calling webhook \"[^\"]*edgewise\.dev\"")
+UNANSWERED = "; the operator's webhook does not answer: see its log, and try again"
 
 
 @contextlib.asynccontextmanager
@@ -45,9 +48,15 @@ async def cluster_sessions(
 ) -> AsyncIterator[ClusterSessions]:
     access = load_access(kubeconfig, context)
     async with Client(access, user_agent="edgewise-session") as client:
+        sessions = ClusterSessions(client, namespace or access.namespace)
         try:
-            yield ClusterSessions(client, namespace or access.namespace)
+            yield sessions
         except ApiError as error:
+            if isinstance(error, ServerError) and OUR_WEBHOOK.search(error.message):
+                missing = await sessions.without_operator()
+                raise SessionError(
+                    f"nobody is there to check what you ask for{missing or UNANSWERED}"
+                ) from error
             raise explained(error, access.server) from error
 
 
@@ -217,7 +226,7 @@ class ClusterSessions:
             left = ", ".join(pod.metadata.name for pod in pods) or "the session itself"
             raise SessionError(
                 f"session {session.name} is deleted, but after {within:.0f} s this is left of it: "
-                f"{left}{await self._without_operator()}"
+                f"{left}{await self.without_operator()}"
             ) from None
 
     # Following ----------------------------------------------------------------------
@@ -266,7 +275,7 @@ class ClusterSessions:
         return found
 
     async def why_not_ready(self, session: SessionView, client: str) -> str:
-        if not session.seen and (missing := await self._without_operator()):
+        if not session.seen and (missing := await self.without_operator()):
             return missing.removeprefix("; ")
         if session.trouble:
             return session.trouble
@@ -280,7 +289,7 @@ class ClusterSessions:
             f" ({has.message})" if has is not None and has.message else ""
         )
 
-    async def _without_operator(self) -> str:
+    async def without_operator(self) -> str:
         """Empty while an operator is at work, or where nobody may know."""
         from edgewise.operator import LEASE, NAMESPACE  # noqa: PLC0415 - slow to import
 
