@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+
+import msgspec
 
 from edgewise.api.fleet import BindingState, ClientBinding, FleetSession, MemberCluster
 from edgewise.api.sessions import ClientStatus, Session
@@ -27,6 +29,15 @@ from edgewise.server.views import (
 )
 
 
+class _Line(msgspec.Struct, frozen=True):
+    """The queue, and what follows from it."""
+
+    version: tuple[int, ...]
+    queue: list[Waiting]
+    places: dict[str, int]
+    positions: dict[str, int]
+
+
 class Fleet:
     def __init__(self, hub: Hub, members: Members) -> None:
         self.hub = hub
@@ -35,6 +46,7 @@ class Fleet:
         self.seats = Seats(hub)
         self.changes = Changes()
         self._waiting: dict[str, dict[str, int]] = {}
+        self._known_line: _Line | None = None
         self.changes.follow("f", hub.sessions, _session_touched)
         self.changes.follow("b", hub.bindings, _binding_touched)
         self.changes.follow("c", hub.clusters, _cluster_touched)
@@ -44,17 +56,17 @@ class Fleet:
 
     def places(self, session: FleetSession | None = None) -> list[Place]:
         """All locations, with what speaks for and against each of them for a session."""
-        queue = self.queue()
-        return [self._place(cluster, queue, session) for cluster in self.hub.clusters]
+        queued = self._queued_for()
+        return [self._place(cluster, queued, session) for cluster in self.hub.clusters]
 
     def _place(
-        self, cluster: MemberCluster, queue: Sequence[Waiting], session: FleetSession | None
+        self, cluster: MemberCluster, queued: Mapping[str, int], session: FleetSession | None
     ) -> Place:
         name = cluster.metadata.name
         return Place(
             name=name,
             clients=self.ledger.seated(name),
-            queued=sum(_may_go(waiting, name) for waiting in queue),
+            queued=queued.get(name, 0),
             waiting=sum(self._waiting.get(name, {}).values()),
             capacity=cluster.spec.capacity,
             cordoned=cluster.spec.cordoned or cluster.metadata.deleting,
@@ -64,7 +76,29 @@ class Fleet:
 
     def queue(self) -> list[Waiting]:
         """Those who wait for a seat, first come first."""
-        return in_order(self._waiting_of(binding) for binding in self.ledger.queued())
+        return self._line().queue
+
+    def _queued_for(self) -> Mapping[str, int]:
+        """How many of them may go to each location."""
+        return self._line().places
+
+    def _line(self) -> _Line:
+        """Worked out anew only when somebody came or went: joins ask all the time."""
+        version = (
+            self.ledger.queue_version,
+            self.hub.clusters.revision,
+            self.hub.sessions.revision,
+        )
+        if self._known_line is None or self._known_line.version != version:
+            queue = in_order(self._waiting_of(binding) for binding in self.ledger.queued())
+            places = {
+                cluster.metadata.name: sum(_may_go(each, cluster.metadata.name) for each in queue)
+                for cluster in self.hub.clusters
+                if queue
+            }
+            positions = {waiting.id: number for number, waiting in enumerate(queue, 1)}
+            self._known_line = _Line(version, queue, places, positions)
+        return self._known_line
 
     def _waiting_of(self, binding: ClientBinding) -> Waiting:
         spec = binding.spec
@@ -98,28 +132,21 @@ class Fleet:
 
     def view_location(self, cluster: MemberCluster) -> LocationView:
         """A location as an object that was just written says, which the cache may not show yet."""
-        return view_location(self._place(cluster, self.queue(), None), cluster)
+        return view_location(self._place(cluster, self._queued_for(), None), cluster)
 
     def client(self, binding: ClientBinding, *, private: bool = True) -> ClientView:
+        """With `private`, also what leads to the client's pods."""
         queued = binding.spec.state is BindingState.QUEUED
-        return self._client(binding, self._positions() if queued else {}, private=private)
-
-    def _client(
-        self, binding: ClientBinding, positions: Mapping[str, int], *, private: bool
-    ) -> ClientView:
         cluster = binding.spec.cluster
         member = self.members.get(cluster)
         return view_client(
             binding,
             self.status(binding),
             trouble=self.members.trouble(cluster) if cluster else "",
-            position=positions.get(binding.metadata.name),
+            position=self._line().positions.get(binding.metadata.name) if queued else None,
             private=private,
             seat_key=member.seat_key if member is not None and private else None,
         )
-
-    def _positions(self) -> dict[str, int]:
-        return {waiting.id: number for number, waiting in enumerate(self.queue(), 1)}
 
     def status(self, binding: ClientBinding) -> ClientStatus | None:
         """What the client's cluster says of it."""
@@ -147,9 +174,8 @@ class Fleet:
         return summarize(session, [client_state(each, self.status(each)) for each in bindings])
 
     def session(self, session: FleetSession, *, private: bool = True) -> SessionView:
-        positions = self._positions()
         clients = {
-            binding.spec.client: self._client(binding, positions, private=private)
+            binding.spec.client: self.client(binding, private=private)
             for binding in self.hub.bindings_of(session)
         }
         summary = summarize(session, [client.state for client in clients.values()])

@@ -36,6 +36,7 @@ class Ledger:
         self._seated: Counter[str] = Counter()
         self._in_session: Counter[str] = Counter()
         self._queued: dict[str, ClientBinding] = {}
+        self.queue_version = 0  # another one whenever the queue has changed
         self._claims: Counter[str] = Counter()
         # For each who sits: where, and who was there before (None: cannot be told).
         self._before: dict[str, tuple[str, Before | None]] = {}
@@ -111,7 +112,9 @@ class Ledger:
             del self._in_session[binding.spec.session_uid]
         if cluster:
             self._seated[cluster] += by
-        elif by > 0:
+            return
+        self.queue_version += 1
+        if by > 0:
             self._queued[name] = binding
         else:
             self._queued.pop(name, None)

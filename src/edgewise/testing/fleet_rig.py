@@ -73,6 +73,7 @@ class StandIn:
         self._name = name
         self.holding_back = False  # nobody becomes ready while this is so
         self.seat_key = b""  # with one, seats have tokens
+        self.refusing: set[str] = set()  # clients that will not be had
 
     async def run(self) -> None:
         while True:
@@ -117,6 +118,8 @@ class StandIn:
             )
 
     def _status(self, session: Session, client: str) -> dict[str, Any]:
+        if client in self.refusing:
+            return {"phase": "Refused", "message": "there is no room"}
         entry = session.spec.clients[client]
         if not (isinstance(entry, dict) and entry.get("connected")):
             return {"phase": "WaitForReconnection"}

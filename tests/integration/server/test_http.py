@@ -285,6 +285,16 @@ async def test_waiting_ends_when_the_time_is_up(scene: Scene) -> None:
         assert (await waiting).body["state"] == "ready"
 
 
+async def test_a_client_that_its_cluster_refuses_is_told_why(scene: Scene) -> None:
+    await made(scene.app)
+    for member in scene.rig.members.values():
+        member.stand_in.refusing = {"alice"}
+    answer = await scene.app("PUT", f"{ALICE}?wait=30")
+    assert (answer.status, answer.body["type"]) == (409, "/problems/conflict")
+    assert answer.body["detail"].endswith("refuses alice: there is no room")
+    assert await scene.rig.bindings() == {}
+
+
 async def test_who_only_looks_is_not_shown_the_way_in(scene: Scene) -> None:
     """An address leads into somebody's pod, whoever has it."""
     key = b"k" * 32

@@ -12,7 +12,13 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 
 from edgewise.api.fleet import BindingState, ClientBinding, FleetSession
-from edgewise.server.errors import FleetError, HubUnreachable, NotThere, Unavailable
+from edgewise.server.errors import (
+    FleetError,
+    HubUnreachable,
+    NotThere,
+    Refused,
+    Unavailable,
+)
 from edgewise.server.http.doorway import admit, principal_of, sees_endpoints
 from edgewise.server.http.parameters import ClientId, SessionName, WaitSeconds
 from edgewise.server.http.problems import documented
@@ -23,6 +29,7 @@ from edgewise.server.identity.principal import Role
 from edgewise.server.joining import Joined, Wish
 from edgewise.server.metrics import JOIN_SECONDS, JOINS
 from edgewise.server.views import ClientView
+from edgewise.sessions.presence import REFUSED
 
 
 class TokenView(msgspec.Struct, rename="camel"):
@@ -211,6 +218,17 @@ def _is_ready(server: Server, binding: ClientBinding, generation: int) -> bool:
     return status is not None and status.ready
 
 
+def _refusal(server: Server, binding: ClientBinding, generation: int) -> str:
+    """Why the client's cluster will not have it; empty if it will."""
+    part = server.replica.fleet.part(binding)
+    if part is None or part.status.observed_generation < generation:
+        return ""
+    status = part.status.clients.get(binding.spec.client)
+    if status is None or status.phase != REFUSED:
+        return ""
+    return status.message or "it does not say why"
+
+
 async def _wait(
     server: Server, session: FleetSession, binding: ClientBinding, generation: int, seconds: float
 ) -> ClientBinding:
@@ -228,6 +246,9 @@ async def _wait(
                     wanted = generation if newest.spec.cluster == cluster else 0
                     if _is_ready(server, newest, wanted):
                         return newest
+                    if wanted and (why := _refusal(server, newest, wanted)):
+                        await server.replica.joining.leave(session, client)
+                        raise Refused(f"{cluster} refuses {client}: {why}")
                     await changes.wait()
                     changes.take()
         except TimeoutError:
