@@ -1,41 +1,28 @@
-"""Copies every ConfigMap that asks for it into the namespace that it names.
-
-kubectl annotate configmap settings example.edgewise.dev/copy-to=staging
-"""
+"""Keeps a copy of every ConfigMap that wants one: kubectl label configmap settings copy=yes"""
 
 import asyncio
-from collections.abc import Iterable
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.core import ConfigMap
-from edgewise.kube.objects import Key
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
 from edgewise.runtime.requeue import Requeue
-from edgewise.runtime.watches import CacheView, mapped
-
-COPY_TO = "example.edgewise.dev/copy-to"
-COPY_OF = "example.edgewise.dev/copy-of"
-
-
-def original_of(copy: ConfigMap, _: CacheView) -> Iterable[Key]:
-    namespace, _slash, name = copy.metadata.annotations.get(COPY_OF, "").partition("/")
-    return [Key(namespace, name)] if name else []
+from edgewise.runtime.watches import owned
 
 
 class CopyController(Controller[ConfigMap]):
-    watches = (mapped(ConfigMap, by=original_of),)
+    watches = (owned(ConfigMap),)
 
     async def reconcile(self, original: ConfigMap) -> Requeue | None:
-        target = original.metadata.annotations.get(COPY_TO)
-        if target:
-            copy = ConfigMap.named(original.metadata.name, target, data=original.data)
-            copy.metadata.annotations[COPY_OF] = str(original.key)
+        if original.metadata.labels.get("copy") == "yes":
+            name, namespace = original.metadata.name, original.metadata.namespace
+            copy = ConfigMap.named(f"{name}-copy", namespace, data=original.data)
+            copy.metadata.owner_references = [original.owner_reference()]
             present = self.cache[ConfigMap].get(copy.key)
             if present is None or present.data != copy.data:
                 await self.api.apply(copy)
-                self.events.normal(original, "Copied", f"copied to {target}")
+                self.events.normal(original, "Copied", f"copied to {copy.key}")
         return None
 
 
