@@ -24,6 +24,11 @@ COMMANDS = {
             ),
             "image": Entry("edgewise.cli.image", "Build, load and list images without a registry."),
             "kubectl": Entry("edgewise.cli.kubectl", "Run kubectl against a cluster.", single=True),
+            "platform": Entry(
+                "edgewise.cli.local_platform",
+                "Run operator and gateway for a cluster.",
+                single=True,
+            ),
         },
     ),
     "session": Entry("edgewise.cli.session", "Work with sessions and their clients."),
