@@ -181,10 +181,8 @@ class MirrorRun:
         kind = FinalizingMirror if self.random.random() < 0.4 else Mirror
         controller = kind(self.run, self.direct, Random(self.seed + 1))
         select = self.selection
-        controller.selection = select  # type: ignore[misc]
-        controller.watches = (  # type: ignore[misc]
-            owned(Secret, namespace=select.namespace, labels=select.labels),
-        )
+        controller.selection = select
+        controller.watches = (owned(Secret, namespace=select.namespace, labels=select.labels),)
         return controller
 
     # Somebody who changes things ------------------------------------------------------

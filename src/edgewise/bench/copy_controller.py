@@ -19,7 +19,6 @@ from edgewise.kube.objects import Key
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Listen, Manager
 from edgewise.runtime.requeue import Requeue
-from edgewise.runtime.selection import Selection
 
 RECONCILED = "reconciled"
 
@@ -54,9 +53,10 @@ def say(text: str) -> None:
 
 async def main(kubeconfig: str, namespace: str, objects: int) -> None:
     controller = CountingCopyController(objects)
-    controller.selection = Selection(namespace=namespace)  # type: ignore[misc]
     async with Client(load_access(kubeconfig)) as client:
-        manager = Manager(client, [controller], name="bench", listen=Listen(port=0))
+        manager = Manager(
+            client, [controller], name="bench", namespace=namespace, listen=Listen(port=0)
+        )
         running = asyncio.create_task(manager.run())
         await controller.seen_all.wait()
         say(f"{RECONCILED} http://127.0.0.1:{manager.health.port if manager.health else 0}")

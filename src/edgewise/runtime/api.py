@@ -167,7 +167,7 @@ class Api:
     async def replace(self, obj: T, *, subresource: str = "") -> T:
         """PUT; only for objects whose type knows every field."""
         return await self._write(
-            "update",
+            "replace",
             type(obj),
             obj.key,
             lambda: self._client.replace(obj, subresource=subresource),

@@ -36,8 +36,8 @@ class Controller(Generic[T]):
     """Subclass it with the kind it cares for, and write `reconcile`."""
 
     # Declared by the subclass -------------------------------------------------------
-    watches: ClassVar[tuple[Watch, ...]] = ()
-    selection: ClassVar[Selection] = EVERYTHING
+    watches: tuple[Watch, ...] = ()
+    selection: Selection = EVERYTHING
     workers: ClassVar[int] = 8
     # With a name here, `finalize` is called before an object goes, and holds it until then.
     finalizer: ClassVar[str] = ""

@@ -60,6 +60,7 @@ class Manager:
         controllers: Iterable[Controller[Any]],
         *,
         name: str = "edgewise",
+        namespace: str | None = None,
         election: Election | None = None,
         listen: Listen | None = None,
         trims: Mapping[type[Object], Trim] | None = None,
@@ -74,8 +75,8 @@ class Manager:
     ) -> None:
         """Without `election` this manager acts as if it were the only one.
 
-        `trims` shrink the objects of a kind before they are cached; `grace` is how long
-        running reconciles may take to finish at the end.
+        With `namespace` it looks at that one only. `trims` shrink the objects of a kind
+        before they are cached; `grace` is how long running reconciles may take to finish.
         """
         random = random or Random()
         self.metrics = metrics or Metrics()
@@ -93,6 +94,7 @@ class Manager:
             )
         self.caches = SharedCaches(
             client,
+            namespace=namespace,
             trims=trims,
             page=page,
             idle_timeout=idle_timeout,

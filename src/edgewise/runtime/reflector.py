@@ -115,7 +115,7 @@ class Reflector(Generic[T]):
         """
         async with self._listing:
             begun = self._monotonic()
-            items, revision = await self._fetch(self._page)
+            items, revision = await self._fetch_all()
             # A watch that is further than the list already shows all that the list does.
             if number(revision) >= self.cache.revision:
                 self._take_over(items, revision, begun)
@@ -125,14 +125,17 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         async with self._listing:
             begun = self._monotonic()
-            try:
-                items, revision = await self._fetch(self._page)
-            except Gone:
-                # The pages took longer than history is kept. In one piece it cannot happen.
-                self._restarted("continue token expired")
-                items, revision = await self._fetch(limit=0)
+            items, revision = await self._fetch_all()
             self._take_over(items, revision, begun)
         self.last_error = None
+
+    async def _fetch_all(self) -> tuple[list[T], str]:
+        try:
+            return await self._fetch(self._page)
+        except Gone:
+            # The pages took longer than history is kept. In one piece it cannot happen.
+            self._restarted("continue token expired")
+            return await self._fetch(limit=0)
 
     async def _fetch(self, limit: int) -> tuple[list[T], str]:
         started = self._monotonic()

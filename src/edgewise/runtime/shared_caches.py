@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from edgewise.kube.objects import Kind, Object
 from edgewise.runtime.backoff import Backoff
 from edgewise.runtime.cache import Cache
@@ -24,6 +26,7 @@ class SharedCaches:
         self,
         client: ListWatch,
         *,
+        namespace: str | None = None,
         trims: Mapping[type[Object], Trim] | None = None,
         page: int = PAGE,
         idle_timeout: float = IDLE_TIMEOUT,
@@ -32,7 +35,9 @@ class SharedCaches:
         monotonic: Callable[[], float] = time.monotonic,
         metrics: Metrics | None = None,
     ) -> None:
+        """With `namespace`, nothing outside of it is looked at unless it is asked for."""
         self._client = client
+        self._namespace = namespace
         self._trims = dict(trims or {})
         self._page = page
         self._idle_timeout = idle_timeout
@@ -44,6 +49,8 @@ class SharedCaches:
 
     def of(self, kind: type[T], selection: Selection = EVERYTHING) -> Cache[T]:
         """The cache of a kind, made at the first call. All of them are kept by `run`."""
+        if selection.namespace is None and self._namespace and kind.KIND.namespaced:
+            selection = msgspec.structs.replace(selection, namespace=self._namespace)
         reflector = self._reflectors.get((kind, selection))
         if reflector is None:
             cache = Cache(

@@ -92,7 +92,7 @@ class SessionController(Controller[Session]):
             self.child_kinds += GATEWAY_KINDS
         # Under these keys nothing of another uid was left when they were last swept.
         self._swept: dict[Key, str] = {}
-        self.watches = self._watches()  # type: ignore[misc]
+        self.watches = self._watches()
         self._monotonic = monotonic
         self._stopwatch = Stopwatch(self.metrics, monotonic=monotonic)
         # Set by whoever runs this controller: puts a key into its queue.

@@ -75,7 +75,7 @@ class TemplateController(Controller[SessionTemplate]):
         self._failures: dict[str, tuple[int, float]] = {}
         self.wake: Callable[[Key], None] = lambda _: None
         self.resets = Resets(cleaner, self._wake)
-        self.watches = (  # type: ignore[misc]
+        self.watches = (
             mapped(Pod, template_of_label, labels=names.POD_TEMPLATE),
             mapped(Lease, template_of_label, labels=names.TEMPLATE_UID),
             mapped(Session, self._template_of_session),

@@ -10,7 +10,7 @@ from edgewise.api.installation import install
 from edgewise.kube.client import Client
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
-from tests.integration.runtime.widgets import Running, Widget, in_namespace, running
+from tests.integration.runtime.widgets import Running, Widget, running
 
 
 @pytest.fixture
@@ -26,7 +26,8 @@ def run(namespace: str) -> Running:
 
     def start(client: Client, *controllers: Controller[Any], **options: Any) -> Any:
         until_acting = options.pop("until_acting", True)
-        local = [in_namespace(controller, namespace) for controller in controllers]
-        return running(Manager(client, local, **options), until_acting=until_acting)
+        # Tests share the API server, but do not meet.
+        manager = Manager(client, controllers, namespace=namespace, **options)
+        return running(manager, until_acting=until_acting)
 
     return start

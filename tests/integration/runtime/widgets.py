@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from edgewise.api.crd import CrdSpec
 from edgewise.kube.conditions import Condition
 from edgewise.kube.objects import Kind, Object, Record
-from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
-from edgewise.runtime.selection import Selection
 from edgewise.testing.eventually import eventually
 
 
@@ -38,20 +36,6 @@ class Widget(Object):
 
     spec: WidgetSpec = msgspec.field(default_factory=WidgetSpec)
     status: WidgetStatus = msgspec.field(default_factory=WidgetStatus)
-
-
-def in_namespace(controller: Controller[Any], namespace: str) -> Controller[Any]:
-    """The controller, looking at one namespace: tests share the API server, but do not meet."""
-
-    def only(selection: Selection) -> Selection:
-        return msgspec.structs.replace(selection, namespace=namespace)
-
-    controller.selection = only(controller.selection)  # type: ignore[misc]
-    controller.watches = tuple(  # type: ignore[misc]
-        msgspec.structs.replace(watch, selection=only(watch.selection))
-        for watch in controller.watches
-    )
-    return controller
 
 
 @contextlib.asynccontextmanager
