@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.core import Pod
@@ -18,7 +17,7 @@ class Crew:
 
     def __init__(self, world: World, cut_at: int | None = None, *, after: bool = False) -> None:
         self.world = world
-        self.operator = Operator(world)
+        self.operator = world.operator()
         self.operator.cut_at = cut_at
         self.operator.cut_after = after
         self.cut = False
@@ -28,7 +27,7 @@ class Crew:
             await work(self.operator)
         except CutOff:
             self.cut = True
-            self.operator = Operator(self.world)
+            self.operator = self.world.operator()
             await work(self.operator)
 
     async def settle(self) -> None:
@@ -131,13 +130,11 @@ async def recovery(world: World, crew: Crew) -> None:
     await crew.settle()
     world.fail_pod(world.pod_of("cat"))
     await crew.settle()
-    world.set_node(lost=True)
+    world.set_node(world.node, lost=True)
     for pod in world.pods():
         world.set_pod(pod, ready=False)
-    world.set_node("node-2", lost=False)
-    before, world.node = world.node, "node-2"
+    world.node = f"{world.node}-b"
     await crew.advance(8)
-    world.node = before
 
 
 async def objects(world: World, crew: Crew) -> None:
@@ -195,9 +192,15 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-async def play(scenario: Scenario, cut_at: int | None = None, *, after: bool = False) -> Any:
-    """Play it to its end, and look whether all is well; answers how many writes it took."""
-    world = World()
+async def play(
+    scenario: Scenario,
+    cut_at: int | None = None,
+    *,
+    after: bool = False,
+    world: World | None = None,
+) -> Crew:
+    """Play it to its end, and look whether all is well."""
+    world = world or World()
     crew = Crew(world, cut_at, after=after)
     await scenario(world, crew)
     await crew.advance(3)

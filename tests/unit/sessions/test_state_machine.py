@@ -12,6 +12,7 @@ import os
 import random
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -25,6 +26,9 @@ from tests.unit.sessions.world import NAMESPACE, CutOff, Operator, World, pod_te
 UDP = {"name": "game", "port": 7777, "protocol": "UDP"}
 HTTP = {"name": "http", "port": 8080}
 KINDS = ("Session", "SessionTemplate", "Pod", "Lease", "PortClaim", "Node")
+
+LONG = os.environ.get("EDGEWISE_CHAOS", "") not in ("", "0")
+RUNS = int(os.environ.get("EDGEWISE_CHAOS_RUNS", "1000" if LONG else "40"))
 
 sessions = st.sampled_from(("s", "t"))
 clients = st.sampled_from(("ann", "bob", "cat", "dan"))
@@ -251,10 +255,9 @@ class TwoOperators(RuleBasedStateMachine):
 
 
 TwoOperators.TestCase.settings = settings(
-    # By `make chaos` many more.
-    max_examples=int(os.environ.get("EDGEWISE_CHAOS_RUNS", "40")),
+    max_examples=RUNS,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-TestTwoOperators = TwoOperators.TestCase
+TestTwoOperators = pytest.mark.chaos(TwoOperators.TestCase)

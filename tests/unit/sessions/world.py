@@ -80,16 +80,16 @@ class Operator:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.client = StoreClient(world.store, self._watch)
+        self.client = self._make_client()
         self.cut_at: int | None = None  # the write at which it dies
         self.cut_after = False  # ... once the API server has carried it out
         self.count = 0
         self.dead = False
         self._wrong = ""
-        caches: Any = SharedCaches(self.client)  # type: ignore[arg-type]
+        caches: Any = SharedCaches(self.client)
         self.caches = caches
-        self.api = Api(self.client, caches)  # type: ignore[arg-type]
-        events = EventRecorder(self.client, clock=world.clock)  # type: ignore[arg-type]
+        self.api = Api(self.client, caches)
+        events = EventRecorder(self.client, clock=world.clock)
         books = Books(world.site)
         self.books = books
         self.sessions = SessionController(
@@ -112,6 +112,9 @@ class Operator:
         self.templates.wake = self.workers[1].queue.add
         self._seen: dict[Any, int] = {}
         self.list()
+
+    def _make_client(self) -> Any:
+        return StoreClient(self.world.store, self._watch)
 
     # Seeing -------------------------------------------------------------------------
 
@@ -185,7 +188,7 @@ class Operator:
                     await asyncio.sleep(0)
             if not progress:
                 return done
-        raise AssertionError(f"still busy after {most} rounds: {self.client.writes[-12:]}")
+        raise AssertionError(f"still busy after {most} rounds")
 
     async def only(self, name: str) -> None:
         """Reconcile one session, and leave everything else for later."""
@@ -217,13 +220,20 @@ class Operator:
             workers.queue.done(key)
 
     def next_due(self) -> float | None:
-        waits = [due for each in self.workers if (due := each.queue.next_due()) is not None]
-        return min(waits, default=None)
+        """Seconds to the next thing that is due. (The queue itself looks at the clock every
+        second, because somebody could set it; here nobody does unseen.)"""
+        heaps = [
+            heap
+            for each in self.workers
+            for heap in (each.queue._delay_heap, each.queue._moment_heap)
+        ]
+        return min((heap[0][0] - self.world.now for heap in heaps if heap), default=None)
 
 
 class World:
-    def __init__(self, site: Site = SITE) -> None:
+    def __init__(self, site: Site = SITE, *, namespace: str = NAMESPACE) -> None:
         self.now = START
+        self.namespace = namespace
         self.store = Store(lambda: self.now)
         self.site = site
         self.gateways = Gateways()
@@ -234,7 +244,6 @@ class World:
         self.lazy_pods: set[str] = set()  # pods that do not become ready
         self.node = "node-1"  # where new pods go
         self._addresses = iter(range(1, 1 << 20))
-        self.user = StoreClient(self.store)
 
     def clock(self) -> float:
         return self.now
@@ -247,7 +256,7 @@ class World:
             {
                 "apiVersion": f"{GROUP}/{VERSION}",
                 "kind": kind.KIND.kind,
-                "metadata": {"name": name, "namespace": NAMESPACE},
+                "metadata": {"name": name, "namespace": self.namespace},
                 "spec": spec,
             },
         )
@@ -259,7 +268,7 @@ class World:
         return made
 
     def edit_template(self, name: str = "room", **spec: Any) -> None:
-        self.store.patch(SessionTemplate.KIND, Key(NAMESPACE, name), {"spec": spec})
+        self.store.patch(SessionTemplate.KIND, Key(self.namespace, name), {"spec": spec})
 
     def session(self, name: str = "s", template: str = "room", **clients: bool) -> Session:
         wanted = {client: {"connected": connected} for client, connected in clients.items()}
@@ -274,22 +283,25 @@ class World:
             for client, connected in clients.items()
         }
         body = {"spec": {"clients": wanted}}
-        self.store.patch(Session.KIND, Key(NAMESPACE, session), body)
+        self.store.patch(Session.KIND, Key(self.namespace, session), body)
 
     def delete(self, kind: type[Any], name: str, *, force: bool = False) -> None:
         options = {"gracePeriodSeconds": 0} if force else {}
         if kind is Pod:
             self.harmed.add(name)
-        self.store.delete(kind.KIND, Key(NAMESPACE, name), options)
+        self.store.delete(kind.KIND, Key(self.namespace, name), options)
 
     def get(self, name: str = "s") -> Session:
-        return msgspec.convert(self.store.get(Session, Key(NAMESPACE, name)), Session)
+        return msgspec.convert(self.store.get(Session, Key(self.namespace, name)), Session)
 
     def get_template(self, name: str = "room") -> SessionTemplate:
-        raw = self.store.get(SessionTemplate, Key(NAMESPACE, name))
+        raw = self.store.get(SessionTemplate, Key(self.namespace, name))
         return msgspec.convert(raw, SessionTemplate)
 
     # What the cluster does ----------------------------------------------------------
+
+    def operator(self) -> Operator:
+        return Operator(self)
 
     def nodes_work(self) -> None:
         """Pods start and become ready, or end when they were deleted."""
@@ -312,7 +324,7 @@ class World:
         }
         if ip:
             status |= {"podIP": ip, "hostIP": "192.0.2.1"}
-        self.store.patch(Pod.KIND, Key(NAMESPACE, name), {"status": status}, "status")
+        self.store.patch(Pod.KIND, Key(self.namespace, name), {"status": status}, "status")
 
     def fail_pod(self, name: str) -> None:
         self.harmed.add(name)
@@ -372,7 +384,6 @@ class World:
         while True:
             await self.settle(*operators)
             due = [each for operator in operators if (each := operator.next_due()) is not None]
-            # `next_due` may be bounded by how often the clock is looked at.
             step = min(due, default=most)
             if self.now + step > end:
                 self.now = end
@@ -465,7 +476,7 @@ class World:
         ref = session.spec.template_ref
         if ref is None:
             return session.spec
-        raw = self.store.objects.get(SessionTemplate.KIND, {}).get(Key(NAMESPACE, ref.name))
+        raw = self.store.objects.get(SessionTemplate.KIND, {}).get(Key(self.namespace, ref.name))
         return msgspec.convert(raw, SessionTemplate).spec if raw else None
 
     def _check_ports(self, sessions: list[Session], settled: bool) -> None:
@@ -476,7 +487,11 @@ class World:
                     place = (route.protocol, route.listen_port)
                     assert place not in used, f"two seats at {place}"
                     used[place] = route.id
-        claims = {each.metadata.name for each in self.store.all(PortClaim)}
+        claims = {
+            each.metadata.name
+            for each in self.store.all(PortClaim)
+            if each.spec.session.startswith(f"{self.namespace}/")
+        }
         wanted = {f"{protocol.lower()}-{port}" for protocol, port in used}
         assert claims >= wanted, f"ports in use that nobody claims: {wanted - claims}"
         if settled:
