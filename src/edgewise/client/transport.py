@@ -189,6 +189,8 @@ def refusal(status: int, content: bytes, retry_after: str | None) -> ApiError:
     kind = kinds.get(status, ApiError)
     if problem.type.endswith("/already-seated"):
         kind = AlreadySeated
+    elif problem.type.endswith("/no-place"):
+        kind = Busy  # somebody may leave
     return kind(
         status,
         problem.type,

@@ -28,16 +28,18 @@ class HubUnreachable(Unavailable):
         )
 
 
-class NoPlace(Unavailable):
-    """No location can take the client now."""
-
-
 class NotThere(FleetError):
     """There is no such session, client, template or location."""
 
 
 class Refused(FleetError):
     """It contradicts how things are, and trying again will not help."""
+
+
+class NoPlace(Refused):
+    """Every location that would do is full or cordoned; that may change."""
+
+    retry_after = 5
 
 
 class AlreadySeated(Refused):

@@ -134,13 +134,11 @@ class Joining:
     async def _queue(
         self, session: FleetSession, client: str, wish: Wish, ranking: Ranking
     ) -> Joined:
-        refusal = ranking.refused.get(wish.location or "")
-        if refusal is not None and refusal.obstacle in (Obstacle.UNKNOWN, Obstacle.NOT_ALLOWED):
-            raise Unacceptable(f"{wish.location} {refusal.why}")
+        _check_location(wish, ranking)
         template = self._hub.template(session.spec.template)
         seconds = template.spec.queue_seconds if template is not None else 0
         if not ranking.full or not seconds:
-            raise NoPlace(f"no location can take {client} now: {ranking.why_not}")
+            raise _no_place(f"no location can take {client} now", ranking)
         binding = await self._bindings.create(
             session,
             client,
@@ -181,7 +179,8 @@ class Joining:
                 raise AlreadySeated(spec.client, spec.cluster, wish.location or "")
             ranking = self._rank(session, wish, unfit)
             if not ranking.choices:
-                raise NoPlace(f"{spec.client} stays in {spec.cluster}: {ranking.why_not}")
+                _check_location(wish, ranking)
+                raise _no_place(f"{spec.client} stays in {spec.cluster}", ranking)
             return await self.move(session, known, ranking.choices[0])
         if spec.state is BindingState.LOST:
             known = await self._bindings.change(known, state=BindingState.SEATED)
@@ -360,6 +359,19 @@ class Joining:
         if not self._hub.mirror.ready:
             raise HubUnreachable
         return await self._bindings.read(session, client)
+
+
+def _check_location(wish: Wish, ranking: Ranking) -> None:
+    """A location that was asked for has to be one."""
+    refusal = ranking.refused.get(wish.location or "")
+    if refusal is not None and refusal.obstacle in (Obstacle.UNKNOWN, Obstacle.NOT_ALLOWED):
+        raise Unacceptable(f"{wish.location} {refusal.why}")
+
+
+def _no_place(what: str, ranking: Ranking) -> FleetError:
+    text = f"{what}: {ranking.why_not}"
+    obstacles = {refusal.obstacle for refusal in ranking.refused.values()}
+    return Unavailable(text) if Obstacle.UNHEALTHY in obstacles else NoPlace(text)
 
 
 def _full_session(session: FleetSession, most: int) -> str:

@@ -176,6 +176,7 @@ BAD_REQUESTS: list[tuple[str, str, Any, int, str]] = [
     ("PUT", ALICE, {"leaseSeconds": 1e9}, 400, "leaseSeconds"),
     ("PUT", ALICE, {"location": "mars"}, 422, "mars is not a known location"),
     ("PUT", ALICE, {"move": True}, 422, "a move needs a location"),
+    ("PUT", ALICE, {"move": True, "location": "mars"}, 422, "mars is not a known location"),
     ("PUT", f"{ALICE}?wait=-1", None, 400, "wait"),
     ("PUT", f"{ALICE}?wait=soon", None, 400, "wait"),
     ("GET", "/v1/sessions?limit=0", None, 400, "limit"),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from edgewise.api.fleet import BindingState, FleetSession
-from edgewise.server.errors import AlreadySeated, NoPlace, NotThere, Refused, Unacceptable
+from edgewise.server.errors import (
+    AlreadySeated,
+    NoPlace,
+    NotThere,
+    Refused,
+    Unacceptable,
+    Unavailable,
+)
 from edgewise.server.joining import Wish
 from edgewise.server.lifecycle import NewSession
 from edgewise.server.replica import Replica
@@ -100,6 +107,7 @@ async def test_places_that_make_no_sense_are_refused(rig: FleetRig) -> None:
         (Wish(location="mars"), "mars is not a known location"),
         (Wish(location="paris"), "paris is not a location of this session"),
         (Wish(move=True), "a move needs a location"),
+        (Wish(location="mars", move=True), "mars is not a known location"),
     ):
         with pytest.raises(Unacceptable, match=said):
             await replica.joining.join(session, "alice", wish)
@@ -115,7 +123,7 @@ async def test_cordoned_and_silent_places_are_not_chosen(rig: FleetRig) -> None:
     wish = Wish(latencies={"rome": 1.0, "porto": 2.0, "paris": 90.0})
     joined = await replica.joining.join(session, "alice", wish)
     assert joined.binding.spec.cluster == "paris"
-    with pytest.raises(NoPlace, match="porto has not answered"):
+    with pytest.raises(Unavailable, match="porto has not answered"):
         await replica.joining.join(session, "bob", Wish(location="porto"))
     with pytest.raises(NoPlace, match="rome is cordoned"):
         await replica.joining.join(session, "bob", Wish(location="rome"))

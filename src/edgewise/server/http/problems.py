@@ -10,6 +10,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.routes import HTTPRoute
 from litestar.types import ExceptionHandlersMap
 
 from edgewise.server.errors import (
@@ -58,7 +59,7 @@ class TooMany(Exception):
 _PROBLEMS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (AlreadySeated, 409, "already-seated", "The client sits elsewhere"),
     (HubUnreachable, 503, "hub-unreachable", "The fleet's records cannot be changed now"),
-    (NoPlace, 503, "no-place", "No location can take the client now"),
+    (NoPlace, 409, "no-place", "No location takes the client now"),
     (Unavailable, 503, "unavailable", "Not possible now"),
     (NotThere, 404, "not-found", "Not found"),
     (Refused, 409, "conflict", "Not possible as things are"),
@@ -113,7 +114,7 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     if status >= 500:
         return handle_unknown(request, error)
     slug, title = _TITLES.get(status, ("bad-request", "The request cannot be understood"))
-    headers = {name: value for name, value in (error.headers or {}).items() if name == "Allow"}
+    headers = {"Allow": _allowed(request)} if status == 405 else None
     return _answer(request, status=status, slug=slug, title=title, detail=detail, headers=headers)
 
 
@@ -135,6 +136,22 @@ def handle_unknown(request: Request[Any, Any, Any], error: Exception) -> Respons
         title="A mistake of the server",
         detail="the server made a mistake; its log knows more under this request id",
     )
+
+
+def _allowed(request: Request[Any, Any, Any]) -> str:
+    """The methods that this path does know."""
+    steps = [step for step in request.scope["path"].split("/") if step]
+    methods: set[str] = set()
+    for route in request.app.routes:
+        parts = route.path_components
+        if isinstance(route, HTTPRoute) and len(parts) == len(steps):
+            fits = (
+                not isinstance(part, str) or part == step
+                for part, step in zip(parts, steps, strict=True)
+            )
+            if all(fits):
+                methods |= set(route.methods)
+    return ", ".join(sorted(methods))
 
 
 def _answer(
