@@ -77,9 +77,9 @@ def clients_table(session: SessionView, now: datetime) -> tuple[Row, list[Row]]:
                 for port, url in sorted(client.endpoints.get(pod_template, {}).items())
             ]
             places += [(pod if not number else "", url) for number, url in enumerate(urls or [""])]
-        for number, (pod, url) in enumerate(places or [("", "")]):
+        for number, (pod, url) in enumerate(places or [("-", "")]):
             first = number == 0
-            rows.append((client.client if first else "", phase if first else "", pod or "-", url))
+            rows.append((client.client if first else "", phase if first else "", pod, url))
     return CLIENTS, rows
 
 
