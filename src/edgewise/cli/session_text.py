@@ -46,7 +46,7 @@ def table(header: Row, rows: Iterable[Row]) -> str:
 def sessions_table(
     found: Iterable[SessionView], now: datetime, *, everywhere: bool = False
 ) -> tuple[Row, list[Row]]:
-    rows = []
+    rows: list[Row] = []
     for each in sorted(found, key=lambda one: (one.namespace, one.name)):
         counts = (each.clients, each.ready, each.lost, each.pods)
         row = [each.name, each.template or INLINE, *map(str, counts), age(each.created, now)]
@@ -57,7 +57,7 @@ def sessions_table(
 def templates_table(
     found: Iterable[TemplateView], now: datetime, *, everywhere: bool = False
 ) -> tuple[Row, list[Row]]:
-    rows = []
+    rows: list[Row] = []
     for each in sorted(found, key=lambda one: (one.namespace, one.name)):
         pods = ",".join(each.pod_templates)
         row = [each.name, pods, str(each.sessions), str(each.warm), age(each.created, now)]

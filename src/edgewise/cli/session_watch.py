@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,9 @@ from edgewise.cli.session_text import (
     sessions_table,
     shown_session,
 )
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 LIVE_SECONDS = 1.0  # ages and deadlines are drawn anew so often
 
@@ -99,7 +103,7 @@ COLOURS = {
 }
 
 
-def styled(row: Row) -> list[object]:
+def styled(row: Row) -> list[Text]:
     from rich.text import Text  # noqa: PLC0415 - too slow for the other commands
 
     return [Text(cell, style=COLOURS.get(cell.partition(" ")[0], "")) for cell in row]
