@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from edgewise.api.sessions import Session, SessionTemplate
+from edgewise.api.sessions import SessionTemplate
 from edgewise.kube.admission import ValidatingWebhookConfiguration
 from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace, Secret
@@ -28,6 +28,7 @@ from edgewise.runtime.webhooks import AdmissionMetrics, Target, WebhookServer, c
 from edgewise.sessions.admission import webhooks
 from edgewise.sessions.books import Books, by_template
 from edgewise.sessions.controller import SessionController
+from edgewise.sessions.held import HeldSession
 from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.publish import GatewayPublisher, RoutePublisher, TrustingPublisher
 from edgewise.sessions.resetting import PodCleaner
@@ -154,7 +155,7 @@ class KnownByCache:
     def __init__(self, client: Client, caches: SharedCaches) -> None:
         self._client = client
         self._templates = caches.of(SessionTemplate)
-        self._sessions = caches.of(Session)
+        self._sessions = caches.of(HeldSession)
 
     async def template(self, namespace: str, name: str) -> SessionTemplate | None:
         found = self._templates.find(name, namespace)

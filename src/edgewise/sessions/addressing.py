@@ -5,24 +5,25 @@ An endpoint is published when it works, and then stays: the seat decides it, not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from edgewise.api.sessions import ClientStatus, Port, Revision
 from edgewise.sessions.children import seat_objects, seat_service_seen, wants_service
+from edgewise.sessions.digest import (
+    LOST,
+    NOT_READY,
+    READY,
+    RECOVERING,
+    STARTING,
+    WITHOUT_SEATS,
+)
 from edgewise.sessions.draft import Draft
 from edgewise.sessions.endpoints import port_in, port_url, seat_url
 from edgewise.sessions.observed import PodSeen
 from edgewise.sessions.orders import ClaimPort, FreePort, Publication
-from edgewise.sessions.presence import LOST, STARTING, WITHOUT_SEATS
 from edgewise.sessions.routes import Seat, seat_routes
 from edgewise.sessions.seats import seat_id, seat_token, token_hash
 
-READY = "Ready"
-NOT_READY = "NotReady"
-RECOVERING = "Recovering"
-SETTLED = frozenset((READY, *WITHOUT_SEATS))
 # Of these exposures, the gateway serves each TCP and UDP port of a seat at a port of its own.
 WITH_PUBLIC_PORTS = frozenset(("Gateway", "GatewayAPI"))
 
@@ -38,24 +39,20 @@ def address_clients(draft: Draft) -> None:
 
 def _pending(draft: Draft) -> set[str]:
     """Clients whose readiness may have changed."""
-    found = {client for client, record in draft.clients.items() if record.phase not in SETTLED}
-    found |= draft.touched & draft.clients.keys()
-    moved = [
-        pod
-        for pod, ip in draft.ip_of.items()
-        if (before := draft.old_ip_of.get(pod)) and before != ip
-    ]
-    moved += [
-        name for name, pod in draft.seen.pods.items() if not pod.ready and draft.ip_of.get(name)
-    ]
-    for pod in moved:
-        found.update(client for client, _ in draft.occupants.get(pod, ()))
-    if draft.workload.seat_tokens:
+    found = draft.digest.pending | draft.touched
+    pods = draft.seen.pods
+    changed = pods if draft.changed_pods is None else pods.keys() & draft.changed_pods
+    for name in changed:
+        before = draft.old_ip_of.get(name)
+        if before and (not draft.seen.pods[name].ready or before != draft.ip_of.get(name)):
+            found.update(client for client, _ in draft.occupants.get(name, ()))
+    if draft.workload.seat_tokens and not draft.digest.tokens:
         found.update(
             client
             for client, record in draft.clients.items()
             if record.endpoints.keys() - record.tokens.keys()
         )
+    draft.digest.tokens = draft.workload.seat_tokens
     return found & draft.clients.keys()
 
 
@@ -294,34 +291,17 @@ def _inside(draft: Draft, client: str, pod: PodSeen, revision: Revision) -> Endp
 
 def _tend_ports(draft: Draft) -> None:
     """Every published port is claimed, and no claim is kept for nothing."""
-    claims = draft.seen.port_claims
-    if not claims and not _has_public_ports(draft.revisions.values()):
+    claims, told = draft.seen.port_claims, draft.digest.ports
+    if not claims and not told:
         return
-    wanted = {(order.holder, order.port): order.number for order in draft.claim_ports}
-    lacking = []
-    for client, record in draft.clients.items():
-        for pod_template, endpoints in record.endpoints.items():
-            for port, url in endpoints.items():
-                number = port_in(url)
-                if not number or not url.startswith(("udp:", "tcp:")):
-                    continue
-                key = (f"{client}/{pod_template}", port)
-                if wanted.setdefault(key, number) == number and key not in claims:
-                    revision = draft.revision_under(record.pods.get(pod_template, ""))
-                    if revision is not None and revision.exposure in WITH_PUBLIC_PORTS:
-                        lacking.append(ClaimPort(number, url[:3].upper(), key[0], port))
     ordered = {(order.holder, order.port) for order in draft.claim_ports}
-    draft.claim_ports += [each for each in lacking if (each.holder, each.port) not in ordered]
-    for key, claim in claims.items():
-        if wanted.get(key) != claim.number:
-            draft.free_ports.append(FreePort(claim))
-            draft.needs_fence = True
-
-
-def _has_public_ports(revisions: Iterable[Revision]) -> bool:
-    return any(
-        port.protocol != "HTTP"
-        for revision in revisions
-        if revision.exposure in WITH_PUBLIC_PORTS
-        for port in revision.ports
-    )
+    for place in told.keys() - claims.keys() - ordered:
+        client, _, pod_template = place[0].rpartition("/")
+        record = draft.clients[client]
+        revision = draft.revision_under(record.pods.get(pod_template, ""))
+        if revision is not None and revision.exposure in WITH_PUBLIC_PORTS:
+            url = record.endpoints[pod_template][place[1]]
+            draft.claim_ports.append(ClaimPort(told[place], url[:3].upper(), *place))
+    for place in claims.keys() - told.keys() - ordered:
+        draft.free_ports.append(FreePort(claims[place]))
+        draft.needs_fence = True

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from edgewise.api.sessions import PortClaim, PortClaimSpec, Session
 from edgewise.kube.core import Pod
 from edgewise.kube.errors import (
@@ -17,9 +19,11 @@ from edgewise.kube.errors import (
 )
 from edgewise.kube.objects import ObjectMeta, OwnerReference
 from edgewise.runtime.api import Api
+from edgewise.runtime.merge_patch import difference
 from edgewise.runtime.retry import TryAgainNow
 from edgewise.sessions import claims, names
 from edgewise.sessions.child_kinds import child_named, child_object
+from edgewise.sessions.held import HeldSession
 from edgewise.sessions.observed import ChildSeen, ClaimSeen, PortClaimSeen, TemplateSeen
 from edgewise.sessions.orders import (
     ApplyChild,
@@ -55,7 +59,10 @@ class Hands:
         template: TemplateSeen | None,
         *,
         now: float,
+        nonsense: dict[str, Any] | None = None,
     ) -> None:
+        """`nonsense` is what stands in the status, if that cannot be read as one."""
+        self._nonsense = nonsense
         self._api = api
         self._publisher = publisher
         self._session = session
@@ -63,12 +70,15 @@ class Hands:
         self._now = now
         self._namespace = session.metadata.namespace
 
-    async def carry_out(self, plan: Plan) -> Outcome:
+    async def carry_out(self, plan: Plan, written: Callable[[HeldSession, Plan], None]) -> Outcome:
+        """`written` is told what the API server answered to the status."""
         outcome = await self._prepare(plan)
         await self._publish(plan, outcome)
         status = plan.settle(outcome)
+        if self._nonsense is not None:
+            status = difference(self._nonsense, msgspec.to_builtins(plan.status))
         if status is not None:
-            await self._write(status)
+            written(await self._write(status), plan)
         await self._clean_up(plan)
         return outcome
 
@@ -191,10 +201,10 @@ class Hands:
 
     # 2. The one write that makes it true --------------------------------------------
 
-    async def _write(self, status: dict[str, Any]) -> None:
+    async def _write(self, status: dict[str, Any]) -> HeldSession:
         meta = self._session.metadata
-        await self._api.patch(
-            self._session,
+        return await self._api.patch(
+            HeldSession(metadata=meta),
             {"metadata": {"resourceVersion": meta.resource_version}, "status": status},
             subresource="status",
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.api.sessions import PortClaim
 from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Node, Pod
 from edgewise.kube.objects import Key
 from edgewise.runtime.watches import CacheView
+from edgewise.sessions.held import HeldSession
 from edgewise.sessions.nodes import NodeBook
 from edgewise.sessions.podbook import PodBook
 from edgewise.sessions.portbook import PortBook
@@ -29,19 +30,14 @@ class Books:
 # Indexes of the caches ------------------------------------------------------------------
 
 
-def by_template(session: Session) -> str | None:
+def by_template(session: HeldSession) -> str | None:
     """Sessions by the template they follow."""
-    ref = session.spec.template_ref
-    return f"{session.metadata.namespace}/{ref.name}" if ref is not None else None
+    return f"{session.metadata.namespace}/{session.template}" if session.template else None
 
 
-def by_template_in_use(session: Session) -> str | None:
+def by_template_in_use(session: HeldSession) -> str | None:
     """Only those that somebody is in."""
-    return by_template(session) if session.spec.clients or session.status.pods else None
-
-
-def template_key(template: SessionTemplate) -> str:
-    return str(template.key)
+    return by_template(session) if session.in_use else None
 
 
 def key_of(text: str) -> Key:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.api.sessions import PortClaim, SessionTemplate
 from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Node, Pod
 from edgewise.kube.errors import NotFound
@@ -19,10 +19,12 @@ from edgewise.sessions import names
 from edgewise.sessions.apply import Hands
 from edgewise.sessions.books import Books, by_template, key_of
 from edgewise.sessions.child_kinds import BOUND_KINDS, GATEWAY_KINDS, Child
+from edgewise.sessions.held import HeldSession
 from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.nodes import lost_since
 from edgewise.sessions.observe import observe
 from edgewise.sessions.observed import Observed
+from edgewise.sessions.pages import Pages
 from edgewise.sessions.plan import Outcome, Plan, plan
 from edgewise.sessions.publish import Ack, RoutePublisher
 from edgewise.sessions.resetting import Cleaner, Resets
@@ -55,7 +57,7 @@ def session_of_claim(claim: PortClaim, _: CacheView) -> Iterable[Key]:
 
 
 def sessions_of_template(template: SessionTemplate, cache: CacheView) -> Iterable[Key]:
-    return [each.key for each in cache[Session].by(by_template, str(template.key))]
+    return [each.key for each in cache[HeldSession].by(by_template, str(template.key))]
 
 
 def by_node(pod: Pod) -> str | None:
@@ -70,7 +72,7 @@ def sessions_on_lost_node(node: Node, cache: CacheView) -> Iterable[Key]:
     return {key for pod in pods for key in session_of_pod(pod, cache)}
 
 
-class SessionController(Controller[Session]):
+class SessionController(Controller[HeldSession]):
     workers = 32
 
     def __init__(
@@ -92,6 +94,7 @@ class SessionController(Controller[Session]):
             self.child_kinds += GATEWAY_KINDS
         # Under these keys nothing of another uid was left when they were last swept.
         self._swept: dict[Key, str] = {}
+        self._pages = Pages()
         self.watches = self._watches()
         self._monotonic = monotonic
         self._stopwatch = Stopwatch(self.metrics, monotonic=monotonic)
@@ -120,61 +123,64 @@ class SessionController(Controller[Session]):
 
         def noting(obj: Any, cache: CacheView) -> Iterable[Key]:
             for key in route(obj, cache):
-                session = cache[Session].get(key)
+                session = cache[HeldSession].get(key)
                 if session is not None and session_uid(obj) not in ("", session.metadata.uid):
                     self._swept.pop(key, None)
                 yield key
 
         return noting
 
-    async def reconcile(self, session: Session) -> Requeue | None:
+    async def reconcile(self, held: HeldSession) -> Requeue | None:
         self._books.follow(self.cache)
-        if session.metadata.deleting:
-            await sweep(session.key, "", self)
+        if held.metadata.deleting:
+            await sweep(held.key, "", self)
             return None
-        if self._swept.get(session.key) != session.metadata.uid:
-            self._swept[session.key] = session.metadata.uid
-            await self._sweep(session)
+        if self._swept.get(held.key) != held.metadata.uid:
+            self._swept[held.key] = held.metadata.uid
+            await self._sweep(held)
         began = self._monotonic()
-        seen, decision = await self._decide(session)
-        outcome = await self._carry_out(seen, decision)
-        self._tell(seen, decision, outcome, began)
+        seen, decision = await self._decide(held)
+        outcome = await self._carry_out(held, seen, decision)
+        self._tell(held, seen, decision, outcome, began)
         return Requeue.at(decision.next_deadline)
 
     async def gone(self, key: Key) -> None:
         self._books.follow(self.cache)
         self._swept.pop(key, None)
+        self._books.pods.forget(self._pages.forget(key))
         await sweep(key, "", self)
 
-    async def _sweep(self, session: Session) -> None:
+    async def _sweep(self, held: HeldSession) -> None:
         """Remove what predecessors of the same name have left."""
         try:
-            await sweep(session.key, session.metadata.uid, self)
+            await sweep(held.key, held.metadata.uid, self)
         except BaseException:
-            self._swept.pop(session.key, None)
+            self._swept.pop(held.key, None)
             raise
 
-    async def _decide(self, session: Session) -> tuple[Observed, Plan]:
+    async def _decide(self, held: HeldSession) -> tuple[Observed, Plan]:
         gone: set[str] = set()
         for _ in range(LOOKS):
+            page = self._pages.open(held)
             seen = observe(
-                session,
+                page.session(held),
                 self.cache,
                 self._books,
                 resets=self.resets,
                 kinds=self.child_kinds,
                 gone=frozenset(gone),
+                page=page,
             )
             decision = plan(seen, self.clock())
             if not decision.confirm:
                 return seen, decision
-            gone |= await self._confirm(session, decision.confirm)
-            session = self.cache[Session].get(session.key) or session
-        raise TryAgainNow(f"the pods of {session.key} are not known for certain")
+            gone |= await self._confirm(held, decision.confirm)
+            held = self.cache[HeldSession].get(held.key) or held
+        raise TryAgainNow(f"the pods of {held.key} are not known for certain")
 
-    async def _confirm(self, session: Session, pods: Sequence[str]) -> set[str]:
+    async def _confirm(self, held: HeldSession, pods: Sequence[str]) -> set[str]:
         """Ask the API server about pods that should be there: which of them are not ours?"""
-        namespace, uid = session.metadata.namespace, session.metadata.uid
+        namespace, uid = held.metadata.namespace, held.metadata.uid
         for pod in pods:
             for kind in (Pod, Lease):
                 try:
@@ -183,23 +189,36 @@ class SessionController(Controller[Session]):
                     continue
         return set(pods) - self._books.pods.pods_of(uid).keys()
 
-    async def _carry_out(self, seen: Observed, decision: Plan) -> Outcome:
+    async def _carry_out(self, held: HeldSession, seen: Observed, decision: Plan) -> Outcome:
         namespace = seen.session.metadata.namespace
         free_pods = self._books.pods.reserve(
             namespace, [order.pod.name for order in decision.claim]
         )
         free_ports = self._books.ports.reserve({order.number for order in decision.claim_ports})
+        page = self._pages.open(held)
         hands = Hands(
-            self.api, _Timed(self._publisher, self), seen.session, seen.template, now=self.clock()
+            self.api,
+            _Timed(self._publisher, self),
+            seen.session,
+            seen.template,
+            now=self.clock(),
+            nonsense=page.nonsense,
         )
         try:
-            return await hands.carry_out(decision)
+            return await hands.carry_out(decision, self._written)
         finally:
             free_pods()
             free_ports()
 
-    def _tell(self, seen: Observed, decision: Plan, outcome: Outcome, began: float) -> None:
+    def _written(self, answer: HeldSession, decision: Plan) -> None:
+        self._pages.turn(answer, decision.status, decision.digest)
+
+    def _tell(
+        self, held: HeldSession, seen: Observed, decision: Plan, outcome: Outcome, began: float
+    ) -> None:
         session = seen.session
+        self._books.pods.planned(held.metadata.uid, seen.changed_pods or set(), seen.pods)
+        self._pages.settled(held, decision.status, decision.digest)
         for pod in seen.resets:
             self.resets.forget(seen.pods[pod].uid)
         for order in decision.reset:
@@ -210,7 +229,7 @@ class SessionController(Controller[Session]):
         self._stopwatch.note(session.metadata.uid, decision.changes, began)
         for note in decision.notes:
             tell = self.events.warning if note.warning else self.events.normal
-            tell(session, note.reason, note.text)
+            tell(held, note.reason, note.text)
 
 
 class _Timed:

@@ -6,13 +6,14 @@ was touched is remembered, so that the patch, and the work for it, is as small a
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
 
 import msgspec
 
 from edgewise.api.sessions import ClientStatus, Failures, IdlePod, Revision, Workload
+from edgewise.sessions.digest import digest_of
 from edgewise.sessions.observed import Observed, PodSeen
 from edgewise.sessions.orders import (
     ApplyChild,
@@ -49,16 +50,17 @@ class Draft:
         self.idle: dict[str, IdlePod] = dict(old.idle)
         self.revisions: dict[str, Revision] = dict(old.revisions)
         self.failures: dict[str, Failures] = dict(old.failures)
-        self.revision_of: dict[str, str] = {}
-        self.ip_of: dict[str, str] = {}
-        for revision, members in old.pods.items():
-            self.revision_of.update(dict.fromkeys(members, revision))
-            self.ip_of.update(members)
-        self.old_ip_of = dict(self.ip_of)
-        self.load = Counter(
-            [pod for client in old.clients.values() for pod in client.pods.values()]
-        )
+        before = seen.digest or digest_of(old)
+        self.digest = before.copy()
+        self.revision_of = self.digest.revision_of
+        self.ip_of = self.digest.ip_of
+        self.load = self.digest.load
+        self.old_revision_of = before.revision_of
+        self.old_ip_of = before.ip_of
+        # Pods that are not as they were when the digest was made; None: nobody knows.
+        self.changed_pods = seen.changed_pods if seen.digest else None
         self.touched: set[str] = set()
+        self.touched_pods: set[str] = set()
         # Pods that no longer serve whoever sits in them, and why.
         self.dead: dict[str, str] = {}
         # By pod template: clients that lost their pod together.
@@ -91,13 +93,16 @@ class Draft:
     # Clients ------------------------------------------------------------------------
 
     def set_client(self, client: str, record: ClientStatus) -> None:
-        if self.clients.get(client) != record:
+        before = self.clients.get(client)
+        if before != record:
             self.clients[client] = record
+            self.digest.take_in(client, before, record)
             self.touched.add(client)
 
     def forget_client(self, client: str) -> None:
-        self.leave_seats(self.clients[client].pods)
-        del self.clients[client]
+        record = self.clients.pop(client)
+        self.leave_seats(record.pods)
+        self.digest.take_in(client, record, None)
         self.touched.add(client)
 
     def seat(self, client: str, pod_template: str, pod: str) -> None:
@@ -105,7 +110,7 @@ class Draft:
         self.set_client(
             client, msgspec.structs.replace(record, pods={**record.pods, pod_template: pod})
         )
-        self.load[pod] += 1
+        self.load[pod] = self.load.get(pod, 0) + 1
         self.idle.pop(pod, None)
         self.unused.discard(pod)
 
@@ -117,9 +122,9 @@ class Draft:
 
     def leave_seats(self, seats: dict[str, str]) -> None:
         for pod in seats.values():
-            self.load[pod] -= 1
-            if self.load[pod] <= 0:
-                del self.load[pod]
+            left = self.load.pop(pod, 0) - 1
+            if left > 0:
+                self.load[pod] = left
 
     @cached_property
     def occupants(self) -> dict[str, list[tuple[str, str]]]:
@@ -134,13 +139,18 @@ class Draft:
 
     def add_pod(self, pod: str, revision: str, ip: str, ordinal: int) -> None:
         self.revision_of[pod] = revision
-        self.ip_of[pod] = ip
+        self.set_ip(pod, ip)
         self.next = max(self.next, ordinal + 1)
+
+    def set_ip(self, pod: str, ip: str) -> None:
+        self.ip_of[pod] = ip
+        self.touched_pods.add(pod)
 
     def drop_pod(self, pod: str) -> None:
         """Forget a pod: from the next status on it is to be removed, whoever sees it."""
         del self.revision_of[pod]
         del self.ip_of[pod]
+        self.touched_pods.add(pod)
         self.idle.pop(pod, None)
         self.unused.discard(pod)
 

@@ -19,6 +19,11 @@ FORGIVEN_AFTER = 600.0
 def notice_pods(draft: Draft) -> None:
     seen = draft.seen
     recorded = draft.revision_of.keys()
+    for pod in draft.load.keys() - recorded:
+        _seats_nowhere(draft, pod)
+    for revision in draft.old.pods.keys() - draft.revisions.keys():
+        if not _known(draft, revision):
+            draft.dead.update(dict.fromkeys(draft.old.pods[revision], "is of no known revision"))
     for pod in recorded - seen.pods.keys():
         if pod in seen.gone:
             draft.dead[pod] = "was deleted"
@@ -27,15 +32,24 @@ def notice_pods(draft: Draft) -> None:
             draft.confirm.append(pod)
     for pod in seen.pods.keys() - recorded:
         _unrecorded(draft, seen.pods[pod])
-    for pod in recorded & seen.pods.keys():
+    changed = recorded if draft.changed_pods is None else recorded & draft.changed_pods
+    for pod in changed & seen.pods.keys():
         _recorded(draft, seen.pods[pod])
     if seen.lost_nodes:
         _on_lost_nodes(draft)
 
 
+def _seats_nowhere(draft: Draft, pod: str) -> None:
+    """Somebody has written into the status: these clients need other seats."""
+    for client, pod_template in draft.occupants.get(pod, ()):
+        if client in draft.clients and draft.clients[client].pods.get(pod_template) == pod:
+            draft.unseat(client, pod_template)
+    draft.note("StatusRepaired", f"seats in pod {pod}, which is not recorded", warning=True)
+
+
 def _unrecorded(draft: Draft, pod: PodSeen) -> None:
     """Made or claimed by an operator that ended before it could say so, or no longer ours."""
-    if pod.ordinal < draft.old.next or pod.deleting or pod.ended or not _known(draft, pod):
+    if pod.ordinal < draft.old.next or pod.deleting or pod.ended or not _known(draft, pod.revision):
         draft.next = max(draft.next, pod.ordinal + 1)
         if not pod.deleting or pod.pooled:
             draft.remove_pod(pod)
@@ -45,14 +59,14 @@ def _unrecorded(draft: Draft, pod: PodSeen) -> None:
     draft.add_pod(pod.name, pod.revision, "", pod.ordinal)
     draft.unused.add(pod.name)
     if pod.ready:
-        draft.ip_of[pod.name] = pod.ip
+        draft.set_ip(pod.name, pod.ip)
 
 
-def _known(draft: Draft, pod: PodSeen) -> bool:
-    if pod.revision in draft.revisions:
+def _known(draft: Draft, revision: str) -> bool:
+    if revision in draft.revisions:
         return True
     for made in draft.made:
-        if made.name == pod.revision:
+        if made.name == revision:
             draft.revisions[made.name] = made.revision
             return True
     return False
@@ -64,7 +78,7 @@ def _recorded(draft: Draft, pod: PodSeen) -> None:
     elif pod.ended:
         draft.dead[pod.name] = f"ended ({pod.trouble})" if pod.trouble else "ended"
     elif pod.ready and pod.ip != draft.ip_of[pod.name]:
-        draft.ip_of[pod.name] = pod.ip
+        draft.set_ip(pod.name, pod.ip)
 
 
 def _on_lost_nodes(draft: Draft) -> None:
@@ -86,10 +100,11 @@ def bury(draft: Draft) -> None:
     """Free the seats in dead pods, and see to it that the pods go."""
     failed: dict[str, str] = {}
     for pod, why in draft.dead.items():
-        template = draft.template_of(pod)
+        occupants = draft.occupants.get(pod, [])
+        template = occupants[0][1] if occupants else draft.template_of(pod)
         group = [
             client
-            for client, where in draft.occupants.get(pod, ())
+            for client, where in occupants
             if where == template
             and client in draft.clients
             and draft.clients[client].pods.get(where) == pod

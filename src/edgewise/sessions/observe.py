@@ -11,8 +11,10 @@ from edgewise.runtime.watches import CacheView
 from edgewise.sessions import names
 from edgewise.sessions.books import Books, by_template
 from edgewise.sessions.child_kinds import Child, see_child
+from edgewise.sessions.held import HeldSession
 from edgewise.sessions.idling import RESETTING
 from edgewise.sessions.observed import ChildSeen, ClaimSeen, Observed, PodSeen, TemplateSeen
+from edgewise.sessions.pages import Page
 from edgewise.sessions.resetting import Resets
 
 
@@ -31,6 +33,7 @@ def observe(
     resets: Resets | None = None,
     kinds: tuple[type[Child], ...] = (),
     gone: frozenset[str] = frozenset(),
+    page: Page | None = None,
 ) -> Observed:
     meta = session.metadata
     template = template_of(session, cache)
@@ -40,6 +43,9 @@ def observe(
     pods = books.pods.pods_of(meta.uid)
     return Observed(
         session=session,
+        digest=page.digest if page is not None else None,
+        absent=page.absent if page is not None else None,
+        changed_pods=books.pods.changed_of(meta.uid),
         site=books.site,
         workload=workload,
         template=_seen(template),
@@ -114,9 +120,11 @@ def _older(session: Session, workload: Workload | None, cache: CacheView) -> int
     """How many sessions of the template came before this one, where that is limited."""
     if workload is None or not workload.max_sessions:
         return 0
-    siblings = cache[Session].by(by_template, by_template(session) or "")
+    ref = session.spec.template_ref
+    template = f"{session.metadata.namespace}/{ref.name}" if ref is not None else ""
+    siblings = cache[HeldSession].by(by_template, template)
     return sum(1 for each in siblings if _age(each) < _age(session))
 
 
-def _age(session: Session) -> tuple[str, str]:
+def _age(session: Object) -> tuple[str, str]:
     return session.metadata.creation_timestamp or "", session.metadata.name

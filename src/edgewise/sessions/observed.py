@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from typing import Any
 
 import msgspec
 
 from edgewise.api.sessions import Session, Workload
+from edgewise.sessions.digest import Digest
 from edgewise.sessions.site import Site
 
 
@@ -89,6 +91,12 @@ def no_port(_: str, __: str, ___: Set[int]) -> int | None:
 class Observed(msgspec.Struct, kw_only=True):
     session: Session
     site: Site
+    # What is known of the status from before; without it, it is worked out anew.
+    digest: Digest | None = None
+    # Clients whose entry in the spec does not say that they are connected; None: unknown.
+    absent: Mapping[str, Any] | None = None
+    # Pods that may not be as they were when the digest was made; None: all of them.
+    changed_pods: Set[str] | None = None
     # What the session is owed; None while the template it names is not there.
     workload: Workload | None
     template: TemplateSeen | None = None

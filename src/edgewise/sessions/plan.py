@@ -18,10 +18,11 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.sessions import ClientStatus
+from edgewise.api.sessions import ClientStatus, SessionStatus
 from edgewise.runtime.merge_patch import difference
 from edgewise.sessions.addressing import address_clients
 from edgewise.sessions.children import tend_children
+from edgewise.sessions.digest import Digest
 from edgewise.sessions.draft import Draft
 from edgewise.sessions.health import bury, notice_pods, rest
 from edgewise.sessions.idling import settle_idle
@@ -84,6 +85,9 @@ class Plan:
         self.tally = draft.tally
         self.drop_claims = self._claims_of_nothing()
         self.retry_at: float | None = None
+        # What holds once it is settled, and written.
+        self.status: SessionStatus = draft.old
+        self.digest: Digest = draft.digest
 
     @property
     def next_deadline(self) -> float | None:
@@ -124,7 +128,9 @@ class Plan:
             self._publish(publication, outcome)
         if outcome.refused_children:
             draft.warn("ResourceRefused", "; ".join(outcome.refused_children.values()))
-        return _patch(draft)
+        writing = _write(draft)
+        self.status, self.digest = writing.status, draft.digest
+        return writing.patch or None
 
     def _without_pod(self, pod: str, why: str) -> None:
         """The API server refused a pod: nobody sits there, and the next one waits."""
@@ -174,33 +180,53 @@ class Plan:
             draft.set_client(client, msgspec.structs.replace(record, endpoints=endpoints))
 
 
-def _patch(draft: Draft) -> dict[str, Any] | None:
+class _Writing(msgspec.Struct):
+    """The new status, and how it differs from the old one."""
+
+    status: SessionStatus
+    patch: dict[str, Any]
+
+
+def _write(draft: Draft) -> _Writing:
     old, generation = draft.old, draft.seen.session.metadata.generation
-    status: dict[str, Any] = {}
-    _set(status, "clients", _records(old.clients, draft.clients, draft.touched))
-    _set(status, "pods", _pods(draft))
-    _set(status, "idle", _records(old.idle, draft.idle, old.idle.keys() | draft.idle.keys()))
-    used = set(draft.revision_of.values())
-    revisions = {name: each for name, each in draft.revisions.items() if name in used}
+    patch: dict[str, Any] = {}
+    _set(patch, "clients", _records(old.clients, draft.clients, draft.touched))
+    pods, changes = _pods(draft)
+    _set(patch, "pods", changes)
+    _set(patch, "idle", _records(old.idle, draft.idle, old.idle.keys() | draft.idle.keys()))
+    revisions = {name: each for name, each in draft.revisions.items() if name in pods}
     names = old.revisions.keys() | revisions.keys()
-    _set(status, "revisions", _records(old.revisions, revisions, names))
+    _set(patch, "revisions", _records(old.revisions, revisions, names))
     names = old.failures.keys() | draft.failures.keys()
-    _set(status, "failures", _records(old.failures, draft.failures, names))
-    if draft.needs_fence and draft.next == old.next and not status:
+    _set(patch, "failures", _records(old.failures, draft.failures, names))
+    if draft.needs_fence and draft.next == old.next and not patch:
         # Nothing else changes, but what follows needs a proof that nobody was ahead of us.
         draft.next += 1
-    for name in ("next", "recoveries"):
-        if getattr(draft, name) != getattr(old, name):
-            status[name] = getattr(draft, name)
-    judged = conditions(draft)
-    counted = counts(draft)
-    if judged != old.conditions:
-        status["conditions"] = msgspec.to_builtins(judged)
-    if counted != old.counts:
-        status["counts"] = msgspec.to_builtins(counted)
-    if generation != old.observed_generation:
-        status["observedGeneration"] = generation
-    return status or None
+    status = SessionStatus(
+        observed_generation=generation,
+        next=draft.next,
+        clients=draft.clients,
+        pods=pods,
+        idle=draft.idle,
+        revisions=revisions,
+        failures=draft.failures,
+        recoveries=draft.recoveries,
+        counts=counts(draft),
+        conditions=conditions(draft),
+    )
+    for field, name in _SMALL.items():
+        if getattr(status, field) != getattr(old, field):
+            patch[name] = msgspec.to_builtins(getattr(status, field))
+    return _Writing(status, patch)
+
+
+_SMALL = {
+    "next": "next",
+    "recoveries": "recoveries",
+    "conditions": "conditions",
+    "counts": "counts",
+    "observed_generation": "observedGeneration",
+}
 
 
 def _set(status: dict[str, Any], name: str, changes: dict[str, Any]) -> None:
@@ -227,16 +253,25 @@ def _records(
     return changes
 
 
-def _pods(draft: Draft) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
-    gone = draft.old_ip_of.keys() - draft.ip_of.keys()
-    for revision, members in draft.old.pods.items():
-        left = members.keys() - gone
-        if not left and revision not in draft.revision_of.values():
-            changes[revision] = None
-        elif left != members.keys():
-            changes[revision] = dict.fromkeys(members.keys() & gone)
-    for pod, ip in draft.ip_of.items():
-        if draft.old_ip_of.get(pod) != ip:
-            changes.setdefault(draft.revision_of[pod], {})[pod] = ip
-    return changes
+def _pods(draft: Draft) -> tuple[dict[str, dict[str, str]], dict[str, Any]]:
+    """The pods by revision, and how that differs from before."""
+    new, changes = dict(draft.old.pods), dict[str, Any]()
+    for pod in draft.touched_pods:
+        before, after = draft.old_revision_of.get(pod), draft.revision_of.get(pod)
+        if before == after and draft.old_ip_of.get(pod) == draft.ip_of.get(pod):
+            continue
+        for revision in (before, after):
+            if revision is not None and revision not in changes:
+                new[revision] = dict(new.get(revision, {}))
+                changes[revision] = {}
+        if before is not None and before != after:
+            new[before].pop(pod, None)
+            changes[before][pod] = None
+        if after is not None:
+            new[after][pod] = changes[after][pod] = draft.ip_of[pod]
+    for revision in [name for name, members in new.items() if not members]:
+        del new[revision]
+        changes[revision] = None
+    return new, {
+        name: each for name, each in changes.items() if each is not None or name in draft.old.pods
+    }

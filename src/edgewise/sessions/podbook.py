@@ -10,7 +10,7 @@ Two caches feed this book, and a join reads from it without looking at anybody e
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 import msgspec
@@ -55,6 +55,8 @@ class PodBook:
         self._of_session: dict[str, dict[str, PodSeen]] = defaultdict(dict)
         self._claims: dict[str, dict[str, ClaimSeen]] = defaultdict(dict)
         self._of_template: dict[str, dict[str, Entry]] = defaultdict(dict)
+        # Pods of a session that changed since its last plan was carried out.
+        self._changed: dict[str, set[str]] = defaultdict(set)
         # Free pods of a place: used before, warm and ready, still starting.
         self._free: dict[_Place, tuple[dict[str, Entry], ...]] = {}
         self._reserved: set[tuple[str, str]] = set()
@@ -74,6 +76,22 @@ class PodBook:
 
     def pods_of(self, session_uid: str) -> dict[str, PodSeen]:
         return dict(self._of_session.get(session_uid, {}))
+
+    def changed_of(self, session_uid: str) -> frozenset[str]:
+        return frozenset(self._changed.get(session_uid, ()))
+
+    def planned(self, session_uid: str, changed: Set[str], pods: Mapping[str, PodSeen]) -> None:
+        """A plan that knew these pods was carried out: only what came later is news."""
+        news = self._changed.get(session_uid)
+        if news is None:
+            return
+        current = self._of_session.get(session_uid, {})
+        news -= {pod for pod in changed if current.get(pod) is pods.get(pod)}
+        if not news:
+            del self._changed[session_uid]
+
+    def forget(self, session_uid: str) -> None:
+        self._changed.pop(session_uid, None)
 
     def claims_of(self, session_uid: str) -> dict[str, ClaimSeen]:
         return dict(self._claims.get(session_uid, {}))
@@ -140,6 +158,8 @@ class PodBook:
         if entry is None:
             return Entry()
         name = key.name
+        if entry.pod is not None and entry.holder:
+            self._changed[entry.holder].add(name)
         _discard(self._of_session, entry.holder, name)
         _discard(self._claims, entry.holder, name)
         _discard(self._of_template, entry.template_uid, name)
@@ -164,6 +184,7 @@ class PodBook:
             if lease is not None and lease.ordinal != pod.ordinal:
                 pod = msgspec.structs.replace(pod, ordinal=lease.ordinal)
             self._of_session[holder][name] = pod
+            self._changed[holder].add(name)
         elif entry.template_uid and not pod.deleting and not pod.ended:
             place = self._place(key, entry, pod)
             shelves = self._free.setdefault(place, ({}, {}, {}))

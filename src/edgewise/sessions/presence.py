@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
 
 from edgewise.api.sessions import ClientStatus
 from edgewise.sessions.deadlines import kept, moment, stamp
+from edgewise.sessions.digest import EXPIRED, LOST, REFUSED, STARTING, WITHOUT_SEATS
 from edgewise.sessions.draft import Draft, named
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9]([-_.@:A-Za-z0-9]{0,61}[A-Za-z0-9])?")
@@ -16,23 +18,23 @@ CLIENT_ID_RULE = (
     "must have 1 to 63 letters, digits or -_.@: and begin and end with a letter or digit"
 )
 
-REFUSED = "Refused"
-STARTING = "Starting"
-LOST = "WaitForReconnection"
-EXPIRED = "Expired"
-# Phases in which a client is owed nothing.
-WITHOUT_SEATS = frozenset((REFUSED, EXPIRED))
-
 
 def notice_presence(draft: Draft) -> None:
     wanted = draft.seen.session.spec.clients
     for client in draft.clients.keys() - wanted.keys():
         draft.forget_client(client)
-    absent = [client for client, entry in wanted.items() if not _connected(entry)]
-    for client in absent:
-        _lost(draft, client, wanted[client])
-    _returned(draft, set(absent))
-    _joined(draft, [c for c in wanted.keys() - draft.clients.keys() if _connected(wanted[c])])
+    absent = draft.seen.absent
+    if absent is None:
+        absent = not_connected(wanted)
+    for client, entry in absent.items():
+        _lost(draft, client, entry)
+    _returned(draft, absent)
+    _joined(draft, wanted.keys() - draft.clients.keys() - absent.keys())
+
+
+def not_connected(clients: Mapping[str, Any]) -> dict[str, Any]:
+    """Entries that do not say that their client is there."""
+    return {client: entry for client, entry in clients.items() if not _connected(entry)}
 
 
 def _connected(entry: Any) -> bool:
@@ -72,32 +74,22 @@ def _lost(draft: Draft, client: str, entry: Any) -> None:
         draft.set_client(client, msgspec.structs.replace(record, phase=LOST, until=stamp(deadline)))
 
 
-def _returned(draft: Draft, absent: set[str]) -> None:
+def _returned(draft: Draft, absent: Mapping[str, Any]) -> None:
     """Whoever waited and is back keeps its seats; whoever waited too long joins anew."""
-    back = [
-        client
-        for client, record in draft.clients.items()
-        if record.phase in _AWAY and client not in absent
-    ]
-    for client in back:
+    for client in draft.digest.away - absent.keys():
         record = draft.clients[client]
         if record.phase == LOST:
             draft.set_client(client, msgspec.structs.replace(record, phase=STARTING, until=None))
         else:
-            draft.clients.pop(client)
-            draft.touched.add(client)
+            draft.forget_client(client)
 
 
-_AWAY = frozenset((LOST, EXPIRED, REFUSED))
-
-
-def _joined(draft: Draft, joined: list[str]) -> None:
+def _joined(draft: Draft, joined: Set[str]) -> None:
     limit = draft.workload.max_clients
     room = len(joined)
     if limit:
-        room = limit - sum(
-            1 for record in draft.clients.values() if record.phase not in WITHOUT_SEATS
-        )
+        outside = sum(1 for c in draft.digest.away if draft.clients[c].phase in WITHOUT_SEATS)
+        room = limit - (len(draft.clients) - outside)
     refused = []
     for client in sorted(joined):
         why = _why_refused(draft, client, room)

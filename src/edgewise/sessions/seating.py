@@ -8,27 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from edgewise.sessions.digest import WITHOUT_SEATS
 from edgewise.sessions.draft import Draft
 from edgewise.sessions.health import resting
 from edgewise.sessions.names import pod_name
 from edgewise.sessions.observed import ClaimSeen, PickPort, PodSeen
 from edgewise.sessions.orders import ClaimPod, CreatePod
 from edgewise.sessions.pods import Made, reuse_of
-from edgewise.sessions.presence import WITHOUT_SEATS
 
 WAITING_FOR_REUSE = "WaitForReuse"
 
 
 def seat_clients(draft: Draft) -> None:
-    wanted = {made.template.name for made in draft.made}
-    lacking = [
+    wanted = frozenset(made.template.name for made in draft.made)
+    known = draft.digest.templates
+    # Whoever lacks a seat is not settled, unless a template was added since that was seen to.
+    candidates: Iterable[str] = (draft.digest.pending | draft.touched) & draft.clients.keys()
+    if known is None or not wanted <= known:
+        candidates = draft.clients
+    lacking = sorted(
         client
-        for client, record in draft.clients.items()
-        if not wanted <= record.pods.keys() and record.phase not in WITHOUT_SEATS
-    ]
+        for client in candidates
+        if not wanted <= (record := draft.clients[client]).pods.keys()
+        and record.phase not in WITHOUT_SEATS
+    )
+    draft.digest.templates = wanted
     if not lacking:
         return
-    lacking.sort()
     for made in draft.made:
         groups = _groups(draft, made, lacking)
         if groups:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 from edgewise.api.sessions import ClientStatus
-from edgewise.sessions.addressing import NOT_READY, RECOVERING
+from edgewise.sessions.digest import NOT_READY, RECOVERING
 from edgewise.sessions.metrics import SessionMetrics
 
 # Whoever waits while so many others do is not timed.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from edgewise.api.sessions import PortClaim, Session
+from edgewise.api.sessions import PortClaim
 from edgewise.kube.core import Pod
 from edgewise.kube.errors import NotFound
 from edgewise.kube.objects import Key, Object
@@ -18,6 +18,7 @@ from edgewise.runtime.retry import TryAgainNow
 from edgewise.runtime.watches import CacheView
 from edgewise.sessions import names
 from edgewise.sessions.apply import all_of
+from edgewise.sessions.held import HeldSession
 
 
 class Room(Protocol):
@@ -63,7 +64,7 @@ async def sweep(key: Key, living: str, room: Room) -> None:
     if not found:
         return
     try:
-        session = await room.api.get(Session, key.name, key.namespace)
+        session = await room.api.get(HeldSession, key.name, key.namespace)
     except NotFound:
         pass
     else:

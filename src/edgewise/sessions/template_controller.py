@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate, SessionTemplateStatus
+from edgewise.api.sessions import PortClaim, SessionTemplate, SessionTemplateStatus
 from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Node, Pod
 from edgewise.kube.errors import AlreadyExists, Conflict, NotFound
@@ -26,6 +26,7 @@ from edgewise.sessions.bound import bound_manifest
 from edgewise.sessions.child_kinds import BOUND_KINDS, child_object
 from edgewise.sessions.children import Wanted, bound
 from edgewise.sessions.draft import named
+from edgewise.sessions.held import HeldSession
 from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.observe import children_of
 from edgewise.sessions.observed import ClaimSeen, PodSeen, TemplateSeen
@@ -78,7 +79,7 @@ class TemplateController(Controller[SessionTemplate]):
         self.watches = (
             mapped(Pod, template_of_label, labels=names.POD_TEMPLATE),
             mapped(Lease, template_of_label, labels=names.TEMPLATE_UID),
-            mapped(Session, self._template_of_session),
+            mapped(HeldSession, self._template_of_session),
             read(PortClaim),
             read(Node),
             *self._child_watches(),
@@ -90,10 +91,10 @@ class TemplateController(Controller[SessionTemplate]):
     def _wake(self, key: Key) -> None:
         self.wake(key)
 
-    def _template_of_session(self, session: Session, cache: CacheView) -> Iterable[Key]:
+    def _template_of_session(self, session: HeldSession, cache: CacheView) -> Iterable[Key]:
         """Only when a session comes, goes, or gets its first or loses its last client: what
         else happens in sessions does not concern the template."""
-        current = cache[Session].get(session.key)
+        current = cache[HeldSession].get(session.key)
         fact = None
         if current is not None and (ref := by_template(current)) is not None:
             fact = (ref, by_template_in_use(current) is not None)
@@ -163,8 +164,8 @@ class TemplateController(Controller[SessionTemplate]):
 
         await all_of((remove, pods))
 
-    def _sessions_of(self, template: SessionTemplate) -> list[Session]:
-        return self.cache[Session].by(by_template, str(template.key))
+    def _sessions_of(self, template: SessionTemplate) -> list[HeldSession]:
+        return self.cache[HeldSession].by(by_template, str(template.key))
 
     # The pool -----------------------------------------------------------------------
 
@@ -210,7 +211,7 @@ class TemplateController(Controller[SessionTemplate]):
         if not name:
             return False
         try:
-            return (await self.api.get(Session, name, namespace)).metadata.uid == uid
+            return (await self.api.get(HeldSession, name, namespace)).metadata.uid == uid
         except NotFound:
             return False
 
@@ -239,7 +240,7 @@ class TemplateController(Controller[SessionTemplate]):
     # Bound to all sessions of the template ------------------------------------------
 
     def _group(self, template: SessionTemplate) -> dict[tuple[str, str], Wanted]:
-        in_use = self.cache[Session].by(by_template_in_use, str(template.key))
+        in_use = self.cache[HeldSession].by(by_template_in_use, str(template.key))
         meta = template.metadata
         wanted = [
             bound(bound_manifest(resource, meta.name, meta.namespace))

@@ -5,17 +5,18 @@ from __future__ import annotations
 from edgewise.api.sessions import SessionCounts
 from edgewise.kube.conditions import Condition
 from edgewise.runtime.conditions import ConditionSet, Finding
+from edgewise.sessions.digest import EXPIRED, REFUSED
 from edgewise.sessions.draft import Draft, named
-from edgewise.sessions.presence import EXPIRED, LOST
 
 SESSION = ConditionSet(needs=("ClientsReady",), fears=("Degraded",), tells=("Progressing",))
 
 
 def conditions(draft: Draft) -> list[Condition]:
+    unsettled = draft.digest.pending | draft.digest.away
     waiting = [
         client
-        for client, record in draft.clients.items()
-        if not record.ready and record.phase != EXPIRED
+        for client in unsettled
+        if not (record := draft.clients[client]).ready and record.phase != EXPIRED
     ]
     findings = [
         Finding("ClientsReady", False, "Waiting", f"not ready: {named(waiting)}")
@@ -36,10 +37,10 @@ def _degraded(draft: Draft) -> Finding:
 
 
 def counts(draft: Draft) -> SessionCounts:
-    records = draft.clients.values()
+    digest = draft.digest
     return SessionCounts(
         clients=len(draft.clients),
-        ready=sum(1 for record in records if record.ready),
+        ready=digest.ready,
         pods=len(draft.revision_of),
-        lost=sum(1 for record in records if record.phase in (LOST, EXPIRED)),
+        lost=sum(1 for client in digest.away if draft.clients[client].phase != REFUSED),
     )

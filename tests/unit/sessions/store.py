@@ -27,6 +27,11 @@ WITH_STATUS = ("Session", "SessionTemplate", "Pod", "Node")
 Watcher = Callable[[str, str, Key, bool], None]
 
 
+def typed(raw: Raw, kind: type[Any]) -> Any:
+    """As it comes over the wire: some types keep parts of it as text."""
+    return msgspec.json.decode(msgspec.json.encode(raw), type=kind)
+
+
 class Event(msgspec.Struct):
     version: int
     kind: Kind
@@ -51,7 +56,7 @@ class Store:
             raise NotFound(404, "NotFound", f"{kind.KIND.kind} {key} not found") from None
 
     def all(self, kind: type[Any]) -> list[Any]:
-        return [msgspec.convert(raw, kind) for raw in self.objects.get(kind.KIND, {}).values()]
+        return [typed(raw, kind) for raw in self.objects.get(kind.KIND, {}).values()]
 
     # Writing ------------------------------------------------------------------------
 
@@ -190,7 +195,7 @@ class StoreClient:
     async def get(self, kind: type[Any], name: str, namespace: str = "") -> Any:
         await self._travel("get", kind.KIND)
         self.watcher("get", kind.KIND.kind, Key(namespace, name), False)
-        return msgspec.convert(self.store.get(kind, Key(namespace, name)), kind)
+        return typed(self.store.get(kind, Key(namespace, name)), kind)
 
     async def list(self, kind: type[Any], namespace: str | None = None, **_: Any) -> Any:
         items = [
@@ -206,7 +211,7 @@ class StoreClient:
         self._cut("create", kind, obj.key, False)
         raw = self.store.create(kind, msgspec.to_builtins(obj))
         self._cut("create", kind, obj.key, True)
-        return msgspec.convert(raw, type(obj))
+        return typed(raw, type(obj))
 
     async def patch(
         self,
@@ -223,7 +228,7 @@ class StoreClient:
         self._cut("patch", kind.KIND, key, False)
         raw = self.store.patch(kind.KIND, key, body, subresource)
         self._cut("patch", kind.KIND, key, True)
-        return msgspec.convert(raw, kind)
+        return typed(raw, kind)
 
     async def apply(self, obj: Any, **_: Any) -> Any:
         kind, key = obj.KIND, obj.key
@@ -238,7 +243,7 @@ class StoreClient:
             body = difference(old, {**wanted, "status": old.get("status", {})})
             raw = self.store.patch(kind, key, body)
         self._cut("apply", kind, key, True)
-        return msgspec.convert(raw, type(obj))
+        return typed(raw, type(obj))
 
     async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
         assert method == "DELETE"

@@ -857,3 +857,55 @@ async def test_an_edited_resource_is_applied_again(world: World) -> None:
         for raw in objects.values()
     )
     assert raw["data"] == {"colour": "red"}
+
+
+# What nobody should have done ----------------------------------------------------------
+
+
+def write_status(world: World, **status: Any) -> None:
+    world.store.patch(Session.KIND, Key(NAMESPACE, "s"), {"status": status}, "status")
+
+
+NONSENSE: dict[str, dict[str, Any]] = {
+    "a client that is a number": {"clients": {"ann": 7}},
+    "seats that are a list": {"clients": {"ann": {"pods": []}}},
+    "clients that are a text": {"clients": "everybody"},
+    "pods that are a list": {"pods": ["s-main-0"]},
+    "an address that is a number": {"pods": {"main-0": {"s": 5}}},
+    "a number that is a text": {"next": "many"},
+    "idle pods that are nothing": {"idle": 0},
+    "revisions of another kind": {"revisions": {"main-0": {"ports": 3}}},
+    "a seat in a pod that nobody knows": {"clients": {"ann": {"pods": {"main": "nowhere"}}}},
+    "a deadline that is no time": {"clients": {"bob": {"until": "soon"}}},
+    "no clients at all": {"clients": None},
+    "no pods at all": {"pods": None},
+    "no revisions at all": {"revisions": None},
+    "nothing at all": dict.fromkeys(
+        ("clients", "pods", "idle", "revisions", "counts", "conditions", "next")
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+async def test_a_status_is_healed_that_says(case: str, world: World) -> None:
+    operator = await started(world, "ann", "bob", timeoutSeconds=10, reutilizeTimeoutSeconds=5)
+    world.session("t", cat=True)
+    await world.settle(operator)
+    world.harmed |= world.pods().keys()
+    write_status(world, **NONSENSE[case])
+    await world.settle(operator)
+    world.clients("t", dan=True)
+    await world.advance(12, operator)
+    world.check()
+    assert world.get().status.clients["ann"].ready
+    assert world.get("t").status.clients["dan"].ready
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+async def test_a_new_operator_heals_a_status_that_says(case: str, world: World) -> None:
+    await started(world, "ann", "bob", timeoutSeconds=10, reutilizeTimeoutSeconds=5)
+    world.harmed |= world.pods().keys()
+    write_status(world, **NONSENSE[case])
+    operator = Operator(world)
+    await world.advance(12, operator)
+    world.check()

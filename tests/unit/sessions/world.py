@@ -15,6 +15,8 @@ from edgewise.api.sessions import (
     VERSION,
     PortClaim,
     Session,
+    SessionSpec,
+    SessionStatus,
     SessionTemplate,
 )
 from edgewise.kube.coordination import Lease
@@ -27,13 +29,14 @@ from edgewise.runtime.workers import Workers
 from edgewise.sessions.books import Books
 from edgewise.sessions.controller import SessionController
 from edgewise.sessions.deadlines import moment, stamp
+from edgewise.sessions.digest import digest_of
 from edgewise.sessions.orders import ResetPod
 from edgewise.sessions.pods import made_from
 from edgewise.sessions.publish import Ack
 from edgewise.sessions.routes import Route, routes_of
 from edgewise.sessions.site import PortRange, Site
 from edgewise.sessions.template_controller import TemplateController
-from tests.unit.sessions.store import Store, StoreClient
+from tests.unit.sessions.store import Store, StoreClient, typed
 
 NAMESPACE = "play"
 START = 1_800_000_000.0
@@ -129,7 +132,7 @@ class Operator:
         """As after a start: a complete list of everything."""
         for cache in self._each_cache():
             raws = self.world.store.objects.get(cache.kind.KIND, {}).values()
-            items = [msgspec.convert(raw, cache.kind) for raw in raws]
+            items = [typed(raw, cache.kind) for raw in raws]
             matches = cache.selection.matcher()
             cache.replace([item for item in items if matches(item)], str(self.world.store.version))
             self._seen[cache] = len(self.world.store.log)
@@ -146,7 +149,7 @@ class Operator:
                 events = events[:most]
             for event in events:
                 if event.kind == cache.kind.KIND:
-                    obj = msgspec.convert(event.raw, cache.kind)
+                    obj = typed(event.raw, cache.kind)
                     if matches(obj):
                         cache.apply(obj, deleted=event.deleted)
             self._seen[cache] = start + len(events)
@@ -179,10 +182,7 @@ class Operator:
                     continue
                 progress = True
                 done += 1
-                try:
-                    await workers._pass(key)
-                finally:
-                    workers.queue.done(key)
+                await self._one(workers, key)
                 # Resets and the like, which run beside the reconciles.
                 for _ in range(3):
                     await asyncio.sleep(0)
@@ -218,6 +218,19 @@ class Operator:
             await workers._pass(key)
         finally:
             workers.queue.done(key)
+        self._check_page(key)
+
+    def _check_page(self, key: Key) -> None:
+        """What is carried along must be what would be worked out anew."""
+        page = self.sessions._pages._pages.get(key)
+        if page is None or page.nonsense:
+            return
+        assert page.status == msgspec.json.decode(page.status_text, type=SessionStatus)
+        assert page.spec == msgspec.json.decode(page.spec_text, type=SessionSpec)
+        if page.digest is not None:
+            anew = digest_of(page.status)
+            anew.templates, anew.tokens = page.digest.templates, page.digest.tokens
+            assert page.digest == anew
 
     def next_due(self) -> float | None:
         """Seconds to the next thing that is due. (The queue itself looks at the clock every
@@ -260,7 +273,7 @@ class World:
                 "spec": spec,
             },
         )
-        return msgspec.convert(raw, kind)
+        return typed(raw, kind)
 
     def template(self, name: str = "room", **spec: Any) -> SessionTemplate:
         spec.setdefault("podTemplates", [pod_template()])
@@ -292,11 +305,11 @@ class World:
         self.store.delete(kind.KIND, Key(self.namespace, name), options)
 
     def get(self, name: str = "s") -> Session:
-        return msgspec.convert(self.store.get(Session, Key(self.namespace, name)), Session)
+        return typed(self.store.get(Session, Key(self.namespace, name)), Session)
 
     def get_template(self, name: str = "room") -> SessionTemplate:
         raw = self.store.get(SessionTemplate, Key(self.namespace, name))
-        return msgspec.convert(raw, SessionTemplate)
+        return typed(raw, SessionTemplate)
 
     # What the cluster does ----------------------------------------------------------
 
@@ -477,7 +490,7 @@ class World:
         if ref is None:
             return session.spec
         raw = self.store.objects.get(SessionTemplate.KIND, {}).get(Key(self.namespace, ref.name))
-        return msgspec.convert(raw, SessionTemplate).spec if raw else None
+        return typed(raw, SessionTemplate).spec if raw else None
 
     def _check_ports(self, sessions: list[Session], settled: bool) -> None:
         used: dict[tuple[str, int], str] = {}

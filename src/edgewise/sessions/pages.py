@@ -1,0 +1,154 @@
+"""What the operator has read of each session, and need not read again.
+
+As long as the text of a status is what it was, so is what was read from it. After a write of
+our own nothing has to be read at all: the plan knows what it has written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from edgewise.api.sessions import (
+    ClientStatus,
+    Failures,
+    IdlePod,
+    Revision,
+    Session,
+    SessionSpec,
+    SessionStatus,
+)
+from edgewise.kube.objects import Key
+from edgewise.sessions.digest import Digest
+from edgewise.sessions.held import HeldSession
+from edgewise.sessions.presence import not_connected
+
+_specs = msgspec.json.Decoder(SessionSpec)
+_statuses = msgspec.json.Decoder(SessionStatus)
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+class Page(msgspec.Struct):
+    """One session, read."""
+
+    uid: str
+    spec_text: msgspec.Raw
+    spec: SessionSpec
+    absent: dict[str, Any]
+    status_text: msgspec.Raw
+    status: SessionStatus
+    digest: Digest | None = None
+    # What stands in the status, where that cannot be read as one.
+    nonsense: dict[str, Any] | None = None
+
+    def session(self, held: HeldSession) -> Session:
+        return Session(
+            api_version=held.KIND.api_version,
+            kind=held.KIND.kind,
+            metadata=held.metadata,
+            spec=self.spec,
+            status=self.status,
+        )
+
+
+class Pages:
+    def __init__(self) -> None:
+        self._pages: dict[Key, Page] = {}
+
+    def open(self, held: HeldSession) -> Page:
+        page = self._pages.get(held.key)
+        if page is None or page.uid != held.metadata.uid:
+            page = self._pages[held.key] = _read(held)
+            return page
+        if not _same(page.spec_text, held.spec):
+            page.spec_text, page.spec = held.spec, _specs.decode(held.spec)
+            page.absent = not_connected(page.spec.clients)
+        if not _same(page.status_text, held.status):
+            page.status_text, page.digest = held.status, None
+            page.status, page.nonsense = _read_status(held.status)
+        return page
+
+    def turn(self, written: HeldSession, status: SessionStatus, digest: Digest) -> None:
+        """We have written this status: `written` is what the API server answered."""
+        page = self._pages.get(written.key)
+        if page is not None and page.uid == written.metadata.uid:
+            page.status_text, page.nonsense = written.status, None
+            page.status, page.digest = status, digest
+
+    def settled(self, held: HeldSession, status: SessionStatus, digest: Digest) -> None:
+        """A plan found nothing to write: what it worked out on the way holds too."""
+        page = self._pages.get(held.key)
+        if page is not None and page.digest is None and page.status == status:
+            page.digest = digest
+
+    def forget(self, key: Key) -> str:
+        """Answers the uid of the session that was there."""
+        page = self._pages.pop(key, None)
+        return page.uid if page is not None else ""
+
+
+def _same(one: msgspec.Raw, other: msgspec.Raw) -> bool:
+    return one is other or bytes(one) == bytes(other)
+
+
+def _read(held: HeldSession) -> Page:
+    spec = _specs.decode(held.spec)
+    status, nonsense = _read_status(held.status)
+    return Page(
+        uid=held.metadata.uid,
+        spec_text=held.spec,
+        spec=spec,
+        absent=not_connected(spec.clients),
+        status_text=held.status,
+        status=status,
+        nonsense=nonsense,
+    )
+
+
+def _read_status(text: msgspec.Raw) -> tuple[SessionStatus, dict[str, Any] | None]:
+    try:
+        return _statuses.decode(text), None
+    except msgspec.ValidationError:
+        raw = _objects.decode(text)
+        return salvage(raw), raw
+
+
+def salvage(raw: dict[str, Any]) -> SessionStatus:
+    """What can be read of a status that somebody has written nonsense into.
+
+    The parts of it are independent enough: a client without a record joins anew, a pod
+    without one is removed.
+    """
+    status = SessionStatus(
+        next=_number(raw.get("next")),
+        recoveries=_number(raw.get("recoveries")),
+        clients=_entries(raw.get("clients"), ClientStatus),
+        idle=_entries(raw.get("idle"), IdlePod),
+        revisions=_entries(raw.get("revisions"), Revision),
+        failures=_entries(raw.get("failures"), Failures),
+        pods=_entries(raw.get("pods"), dict[str, str]),
+    )
+    # Numbers of pods must not be given twice; those that are still known tell how far it was.
+    numbers = [
+        int(number)
+        for members in status.pods.values()
+        for pod in members
+        if (number := pod.rpartition("-")[2]).isdecimal()
+    ]
+    status.next = max(status.next, *numbers, -1) + 1 if numbers else status.next
+    return status
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _entries(value: Any, kind: Any) -> dict[str, Any]:
+    found = {}
+    for name, entry in value.items() if isinstance(value, dict) else ():
+        try:
+            found[name] = msgspec.convert(entry, kind)
+        except msgspec.ValidationError:
+            continue
+    return found
