@@ -28,12 +28,12 @@ from edgewise.cli.session_text import (
 )
 from edgewise.cli.session_views import ClientView, SessionView
 from edgewise.cli.session_watch import watch as show_changes
+from edgewise.sessions.presence import CLIENT_ID, CLIENT_ID_RULE
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 PATIENCE = 60.0
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-CLIENT_ID = re.compile(r"[A-Za-z0-9]([-_.@:A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 # Phases from which no waiting helps.
 HOPELESS = ("Refused", "Expired")
 
@@ -99,8 +99,7 @@ def session_name(given: str) -> str:
 
 
 def client_id(given: str) -> str:
-    says = "must have 1 to 63 letters, digits or -_.@: and begin and end with a letter or digit"
-    return checked("the id of a client", given, CLIENT_ID, says)
+    return checked("the id of a client", given, CLIENT_ID, CLIENT_ID_RULE)
 
 
 @app.command()
