@@ -29,7 +29,7 @@ from edgewise.server.identity.principal import Role
 from edgewise.server.joining import Joined, Wish
 from edgewise.server.metrics import JOIN_SECONDS, JOINS
 from edgewise.server.views import ClientView
-from edgewise.sessions.presence import REFUSED
+from edgewise.sessions.digest import REFUSED
 
 
 class TokenView(msgspec.Struct, rename="camel"):

@@ -42,7 +42,9 @@ async def test_each_kind_of_token_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", [None, "", "Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, "Bearer ü", "Bearer a b"]
+    "header",
+    [None, "", "Bearer", "Bearer ", f"Basic {TOKEN}", TOKEN, "Bearer ü", "Bearer a b"],
+    ids=lambda _: "case",  # tokens are random, but the name of a test is not
 )
 async def test_what_is_no_bearer_token_is_refused(header: str | None) -> None:
     with pytest.raises(Unauthenticated):
