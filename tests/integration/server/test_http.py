@@ -226,6 +226,23 @@ async def test_a_request_id_runs_through(scene: Scene) -> None:
     assert made_up.headers["X-Request-Id"] != "bad id <script>"
 
 
+async def test_the_log_holds_no_secrets(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    await made(scene.app)
+    issued = await scene.app("POST", f"{ALICE}/token")
+    alice = Caller(scene.app.http, scene.app.url, issued.body["token"])
+    await alice("PUT", f"{ALICE}?wait=10", {"latencies": {"porto": 4242}})
+    await alice("GET", "/v1/sessions/room-1?secret=in-the-query")
+    nobody = Caller(scene.app.http, scene.app.url, "ewt_abcdefghij_" + "s" * 43)
+    await nobody("GET", "/v1/locations")
+    log = "\n".join(f"{r.getMessage()} {r.__dict__}" for r in caplog.records)
+    ours = [r for r in caplog.records if r.name == "edgewise.server.access"]
+    assert any("/clients/{client}" in r.getMessage() for r in ours)
+    own = scene.app.headers["Authorization"].removeprefix("Bearer ")
+    for secret in (own, issued.body["token"], "s" * 43, "in-the-query"):
+        assert secret not in log
+
+
 async def test_a_revoked_token_stops_working(scene: Scene) -> None:
     reader = await scene.caller(Role.READER, "page")
     assert (await reader("GET", "/v1/sessions")).status == 200

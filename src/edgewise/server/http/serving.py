@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -59,6 +60,9 @@ async def serving(
 
     `at_end` is called when no new requests are taken, to end those that would go on for ever.
     """
+    # uvicorn's own line has the whole URL in it; ours has the pattern of the route.
+    access = logging.getLogger("uvicorn.access")
+    access.handlers, access.propagate, access.disabled = [], False, True
     listener = _bind(listen)
     config = uvicorn.Config(
         app,
