@@ -1,6 +1,6 @@
 """A real API server (etcd + kube-apiserver on loopback) for the integration tests.
 
-The binaries come from the engine directory that EDGEWISE_ENGINE_DIR names. There is
+The programs are those of the engine, found the way everybody's are. There is
 no controller manager and no scheduler: what a test creates stays as it was created,
 so namespaces are made fresh for each test instead of being cleaned up.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-import os
 import secrets
 import signal
 import socket
@@ -30,6 +29,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.core import Namespace
+from edgewise.local.engine import Engine, find_engine
 
 START_DEADLINE = 60.0
 
@@ -118,7 +118,7 @@ class Authority:
 class ApiServer:
     """etcd and kube-apiserver as two child processes; ports stay the same over restarts."""
 
-    def __init__(self, engine: Path, directory: Path) -> None:
+    def __init__(self, engine: Engine, directory: Path) -> None:
         self.engine = engine
         self.directory = directory
         self.authority = Authority(directory)
@@ -228,7 +228,7 @@ class ApiServer:
     def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.directory / f"{program}.log").open("ab") as log:
             return subprocess.Popen(
-                [self.engine / program, *arguments], stdout=log, stderr=subprocess.STDOUT
+                [self.engine.path(program), *arguments], stdout=log, stderr=subprocess.STDOUT
             )
 
     def _end(self, process: subprocess.Popen[bytes] | None, *, kill: bool) -> None:
@@ -261,12 +261,7 @@ class ApiServer:
 
 @pytest.fixture(scope="session")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    engine = os.environ.get("EDGEWISE_ENGINE_DIR", "")
-    if not (Path(engine) / "kube-apiserver").exists():
-        pytest.fail(
-            "no kube-apiserver: set EDGEWISE_ENGINE_DIR to the directory with the engine binaries"
-        )
-    server = ApiServer(Path(engine), tmp_path_factory.mktemp("api-server"))
+    server = ApiServer(find_engine(), tmp_path_factory.mktemp("api-server"))
     try:
         server.start()
         yield server

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 
 from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace
+from edgewise.local.engine import find_engine
 from tests.integration.conftest import ApiServer
 
 CHART = Path(__file__).parents[3] / "deploy" / "chart"
@@ -53,12 +53,7 @@ class AuditedApiServer(ApiServer):
 
 @pytest.fixture(scope="module")
 def api_server(tmp_path_factory) -> Iterator[AuditedApiServer]:
-    engine = os.environ.get("EDGEWISE_ENGINE_DIR", "")
-    if not (Path(engine) / "kube-apiserver").exists():
-        pytest.fail(
-            "no kube-apiserver: set EDGEWISE_ENGINE_DIR to the directory with the engine binaries"
-        )
-    server = AuditedApiServer(Path(engine), tmp_path_factory.mktemp("audited"))
+    server = AuditedApiServer(find_engine(), tmp_path_factory.mktemp("audited"))
     try:
         server.start()
         yield server
