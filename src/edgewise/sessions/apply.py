@@ -22,7 +22,7 @@ from edgewise.runtime.api import Api
 from edgewise.runtime.merge_patch import difference
 from edgewise.runtime.retry import TryAgainNow
 from edgewise.sessions import claims, names
-from edgewise.sessions.child_kinds import child_named, child_object
+from edgewise.sessions.child_kinds import Child, child_named, child_object
 from edgewise.sessions.held import HeldSession
 from edgewise.sessions.observed import ChildSeen, ClaimSeen, PortClaimSeen, TemplateSeen
 from edgewise.sessions.orders import (
@@ -179,17 +179,16 @@ class Hands:
             raise SomebodyWasFaster(f"port {name} has been taken") from error
 
     async def _apply_child(self, order: ApplyChild) -> None:
-        await self._api.apply(
-            child_object(
-                order.manifest,
-                digest=order.digest,
-                labels={
-                    names.SESSION: self._session.metadata.name,
-                    names.SESSION_UID: self._session.metadata.uid,
-                },
-                owner=self._session.owner_reference(),
-            )
+        child = child_object(
+            order.manifest,
+            digest=order.digest,
+            labels={
+                names.SESSION: self._session.metadata.name,
+                names.SESSION_UID: self._session.metadata.uid,
+            },
+            owner=self._session.owner_reference(),
         )
+        await apply_child(self._api, child, new=order.new)
 
     async def _publish(self, plan: Plan, outcome: Outcome) -> None:
         routes = [route for publication in plan.publish for route in publication.routes]
@@ -250,6 +249,34 @@ class Hands:
 
     async def _drop_claim(self, claim: ClaimSeen) -> None:
         await self._api.delete(claims.known(claim, self._namespace), unchanged=True)
+
+
+class NotOurs(Invalid):
+    """Somebody else has made an object of this name."""
+
+    def __init__(self, child: Child) -> None:
+        name = child.metadata.name
+        super().__init__(
+            422,
+            "Invalid",
+            f"{name} is there already and belongs to somebody else; delete it, or choose "
+            "another name for the resource",
+        )
+
+
+async def apply_child(api: Api, child: Child, *, new: bool) -> None:
+    """A new one must not take the place of what somebody else has made."""
+    if new:
+        meta = child.metadata
+        try:
+            found = await api.get(type(child), meta.name, meta.namespace)
+        except NotFound:
+            pass
+        else:
+            owners = {each.uid for each in found.metadata.owner_references}
+            if owners.isdisjoint(each.uid for each in meta.owner_references):
+                raise NotOurs(child)
+    await api.apply(child)
 
 
 async def remove_child(api: Api, child: ChildSeen, namespace: str) -> None:

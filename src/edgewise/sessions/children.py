@@ -37,6 +37,7 @@ class Wanted(msgspec.Struct, frozen=True):
     name: str
     digest: str
     build: Callable[[], Manifest]
+    readable: bool = False  # its name is not an unguessable one
 
 
 def tend_children(draft: Draft) -> None:
@@ -45,7 +46,8 @@ def tend_children(draft: Draft) -> None:
     for key, each in wanted.items():
         there = seen.get(key)
         if there is None or there.digest != each.digest:
-            draft.apply.append(ApplyChild(each.kind, each.name, each.digest, each.build()))
+            new = there is None and each.readable
+            draft.apply.append(ApplyChild(each.kind, each.name, each.digest, each.build(), new))
     for key in seen.keys() - wanted.keys():
         draft.remove_children.append(RemoveChild(seen[key]))
         draft.needs_fence = True
@@ -69,9 +71,8 @@ def _all_wanted(draft: Draft) -> Iterator[Wanted]:
 
 def bound(manifest: Manifest) -> Wanted:
     content = msgspec.json.encode(manifest, order="deterministic")
-    return Wanted(
-        manifest["kind"], manifest["metadata"]["name"], names.digest(content), lambda: manifest
-    )
+    name = manifest["metadata"]["name"]
+    return Wanted(manifest["kind"], name, names.digest(content), lambda: manifest, readable=True)
 
 
 def seat_objects(

@@ -95,6 +95,7 @@ class SessionController(Controller[HeldSession]):
         # Under these keys nothing of another uid was left when they were last swept.
         self._swept: dict[Key, str] = {}
         self._pages = Pages()
+        self.metrics.follow(self._pages.count_pods, self._pages.count_clients)
         self.watches = self._watches()
         self._monotonic = monotonic
         self._stopwatch = Stopwatch(self.metrics, monotonic=monotonic)

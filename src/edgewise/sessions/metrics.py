@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -13,9 +15,27 @@ _LATE = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _ROUTE = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
 
+POD_PHASES = ("Starting", "InUse", "Resetting", "WaitForReuse")
+CLIENT_PHASES = (
+    "Refused",
+    "Starting",
+    "Ready",
+    "NotReady",
+    "Recovering",
+    "WaitForReconnection",
+    "Expired",
+)
+Counts = Mapping[str, int]
+
+
+def _of(count: Callable[[], Counts], phase: str) -> float:
+    return float(count().get(phase, 0))
+
+
 class SessionMetrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        new: dict[str, Any] = {"registry": registry or CollectorRegistry()}
+        self.registry = registry or CollectorRegistry()
+        new: dict[str, Any] = {"registry": self.registry}
         self.joins = Counter("edgewise_session_joins", "Clients that joined.", **new)
         self.refusals = Counter(
             "edgewise_session_refusals", "Clients that were not admitted.", **new
@@ -62,11 +82,20 @@ class SessionMetrics:
             "Routes that no gateway acknowledged in time, or that one refused.",
             **new,
         )
-        self.pods = Gauge("edgewise_session_pods", "Pods of sessions.", ["phase"], **new)
-        self.clients = Gauge("edgewise_session_clients", "Clients.", ["phase"], **new)
+        self._pods = Gauge("edgewise_session_pods", "Pods of sessions.", ["phase"], **new)
+        self._clients = Gauge("edgewise_session_clients", "Clients.", ["phase"], **new)
         self.warm_pods = Gauge(
             "edgewise_session_warm_pods", "Warm pods.", ["namespace", "template"], **new
         )
+
+    def follow(self, pods: Callable[[], Counts], clients: Callable[[], Counts]) -> None:
+        """Counted when somebody asks, and not before."""
+        for gauge, phases, count in (
+            (self._pods, POD_PHASES, pods),
+            (self._clients, CLIENT_PHASES, clients),
+        ):
+            for phase in phases:
+                gauge.labels(phase).set_function(partial(_of, count, phase))
 
     def count(self, tally: Tally) -> None:
         for counter, number in (

@@ -66,6 +66,7 @@ class ApplyChild(msgspec.Struct, frozen=True):
     name: str
     digest: str
     manifest: dict[str, Any]
+    new: bool = False  # whether it is not there yet, under a name that anybody could have taken
 
 
 class RemoveChild(msgspec.Struct, frozen=True):

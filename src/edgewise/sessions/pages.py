@@ -6,6 +6,7 @@ our own nothing has to be read at all: the plan knows what it has written.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -81,6 +82,27 @@ class Pages:
         page = self._pages.get(held.key)
         if page is not None and page.digest is None and page.status == status:
             page.digest = digest
+
+    def count_pods(self) -> Counter[str]:
+        """Pods of all sessions by phase, for whoever is on call."""
+        found: Counter[str] = Counter()
+        for page in self._pages.values():
+            status = page.status
+            for members in status.pods.values():
+                started = sum(1 for ip in members.values() if ip)
+                found["Started"] += started
+                found["Starting"] += len(members) - started
+            for idle in status.idle.values():
+                found[idle.phase] += 1
+        found["InUse"] = found["Started"] - found["Resetting"] - found["WaitForReuse"]
+        del found["Started"]
+        return found
+
+    def count_clients(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for page in self._pages.values():
+            found.update(record.phase for record in page.status.clients.values())
+        return found
 
     def forget(self, key: Key) -> str:
         """Answers the uid of the session that was there."""

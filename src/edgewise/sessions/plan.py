@@ -34,6 +34,8 @@ from edgewise.sessions.verdict import conditions, counts
 
 # When the gateways did not acknowledge a route, it is offered again after so long.
 OFFER_AGAIN = 1.0
+# What the API server refused may be put right by somebody else meanwhile.
+ASK_AGAIN = 30.0
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -128,6 +130,7 @@ class Plan:
             self._publish(publication, outcome)
         if outcome.refused_children:
             draft.warn("ResourceRefused", "; ".join(outcome.refused_children.values()))
+            self._come_back(ASK_AGAIN)
         writing = _write(draft)
         self.status, self.digest = writing.status, draft.digest
         return writing.patch or None
@@ -143,7 +146,11 @@ class Plan:
         rest(draft, template, f"was refused: {why}")
         until = draft.failures[template].until
         draft.warn("PodsRefused", f"pods of {template} are refused until {until}: {why}")
-        self.retry_at = min(filter(None, (self.retry_at, draft.now + OFFER_AGAIN)))
+        self._come_back(OFFER_AGAIN)
+
+    def _come_back(self, seconds: float) -> None:
+        moment = self._draft.now + seconds
+        self.retry_at = moment if self.retry_at is None else min(self.retry_at, moment)
 
     def _publish(self, publication: Publication, outcome: Outcome) -> None:
         draft = self._draft
@@ -153,7 +160,7 @@ class Plan:
             if client in draft.clients:
                 draft.set_client(client, publication.ready)
             return
-        self.retry_at = min(filter(None, (self.retry_at, draft.now + OFFER_AGAIN)))
+        self._come_back(OFFER_AGAIN)
         refused = [route for route in publication.routes if route.id in outcome.rejected]
         if not refused:
             why = outcome.complaint or "no gateway has acknowledged the routes yet"

@@ -26,12 +26,15 @@ class Stopwatch:
 
     def note(self, session_uid: str, changes: Iterable[Change], began: float) -> None:
         """`began` is when the reconcile that brought the changes did."""
-        for client, _, after in changes:
+        for client, before, after in changes:
             key = (session_uid, client)
+            moved = before is not None and before.ready and after is not None
             if after is None:
                 self._waiting.pop(key, None)
             elif after.ready:
-                since, recovering = self._waiting.pop(key, (began, False))
+                if before is not None and before.ready and before.pods == after.pods:
+                    continue  # it was, and is, whatever else has changed
+                since, recovering = self._waiting.pop(key, (began, moved))
                 histogram = (
                     self._metrics.recovery_seconds if recovering else self._metrics.ready_seconds
                 )

@@ -20,7 +20,14 @@ from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import TryAgainNow
 from edgewise.runtime.watches import CacheView, Watch, mapped, read
 from edgewise.sessions import claims, names
-from edgewise.sessions.apply import REFUSALS, all_of, known_pod, remove_child, template_reference
+from edgewise.sessions.apply import (
+    REFUSALS,
+    all_of,
+    apply_child,
+    known_pod,
+    remove_child,
+    template_reference,
+)
 from edgewise.sessions.books import Books, by_template, by_template_in_use
 from edgewise.sessions.bound import bound_manifest
 from edgewise.sessions.child_kinds import BOUND_KINDS, child_object
@@ -265,7 +272,7 @@ class TemplateController(Controller[SessionTemplate]):
                 owner=template.owner_reference(),
             )
             try:
-                await self.api.apply(child)
+                await apply_child(self.api, child, new=there is None)
             except REFUSALS as error:
                 refused[each.name] = f"{each.kind} {each.name}: {error}"
         for key in seen.keys() - wanted.keys():

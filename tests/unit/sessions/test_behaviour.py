@@ -859,6 +859,52 @@ async def test_an_edited_resource_is_applied_again(world: World) -> None:
     assert raw["data"] == {"colour": "red"}
 
 
+# For whoever is on call ----------------------------------------------------------------
+
+
+async def test_what_happens_is_counted(world: World) -> None:
+    operator = await started(
+        world,
+        "ann",
+        "bob",
+        timeoutSeconds=10,
+        reutilizeTimeoutSeconds=30,
+        podTemplates=[pod_template(warmPods=1)],
+    )
+    await world.advance(1, operator)
+    world.clients(cat=True)  # warm
+    await world.settle(operator)
+    world.clients(ann=None)
+    await world.settle(operator)
+    world.clients(dan=True)  # reused
+    await world.settle(operator)
+    kill(world, world.pod_of("bob"), "deleted")
+    await world.advance(1, operator)
+    world.clients(bob=None, cat=False)
+    await world.advance(11, operator)
+    world.check()
+    metrics = operator.sessions.metrics
+
+    def value(name: str, **labels: str) -> float:
+        found = metrics.registry.get_sample_value(f"edgewise_session_{name}", labels)
+        assert found is not None, name
+        return found
+
+    assert value("joins_total") == 4
+    assert value("warm_hits_total") == 2  # also the one that replaced the deleted pod
+    assert value("reuses_total") == 1
+    assert value("recoveries_total") == 1
+    assert value("expiries_total") == 1
+    assert value("ready_seconds_count") == 4
+    assert value("recovery_seconds_count") == 1
+    assert value("deadline_lag_seconds_count") == 1
+    assert value("route_seconds_count") >= 4
+    assert value("pods", phase="InUse") == 1
+    assert value("pods", phase="WaitForReuse") == 2
+    assert value("clients", phase="Ready") == 1
+    assert value("clients", phase="Expired") == 1
+
+
 # What nobody should have done ----------------------------------------------------------
 
 

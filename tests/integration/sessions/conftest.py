@@ -1,0 +1,21 @@
+"""A stage of its own for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from edgewise.api.installation import install
+from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.kube.client import Client
+from tests.integration.sessions.stage import Nodes, Stage
+
+
+@pytest.fixture
+async def stage(client: Client, namespace: str) -> AsyncIterator[Stage]:
+    await install(client, (Session, SessionTemplate, PortClaim))
+    async with Nodes(client, namespace).working() as nodes:
+        made = Stage(client, namespace, nodes)
+        yield made
+        await made.clear()
