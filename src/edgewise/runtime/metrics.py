@@ -111,8 +111,9 @@ class Heartbeat:
         self._monotonic = monotonic
         self._last: float | None = None
 
-    def beat(self) -> None:
-        self._last = self._monotonic()
+    def beat(self, at: float | None = None) -> None:
+        at = self._monotonic() if at is None else at
+        self._last = at if self._last is None else max(at, self._last)
 
     def age(self) -> float:
         return float("inf") if self._last is None else self._monotonic() - self._last

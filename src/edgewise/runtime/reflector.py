@@ -16,7 +16,14 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Generic, Protocol, TypeVar
 
 from edgewise.kube.client import Listing
-from edgewise.kube.errors import Gone, KubeError, ServerError, TooManyRequests, Unreachable
+from edgewise.kube.errors import (
+    Gone,
+    KubeError,
+    ServerError,
+    Silent,
+    TooManyRequests,
+    Unreachable,
+)
 from edgewise.kube.objects import Object
 from edgewise.kube.watching import Change, ChangeType
 from edgewise.runtime.backoff import Backoff
@@ -187,6 +194,10 @@ class Reflector(Generic[T]):
                 self._restarted("ended")
                 if not heard and not lasted:
                     await self._pause("watch", None)
+            elif isinstance(trouble, Silent):
+                # The server answered when the watch began; only a new one can tell more.
+                self.heartbeat.beat(started)
+                self._restarted("silent")
             elif isinstance(trouble, Gone) and not self._failures:
                 # List at once the first time; a server that keeps saying so is given a rest.
                 self._failures = 1

@@ -7,7 +7,14 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from edgewise.kube.client import Listing
-from edgewise.kube.errors import Forbidden, Gone, ServerError, TooManyRequests, Unreachable
+from edgewise.kube.errors import (
+    Forbidden,
+    Gone,
+    ServerError,
+    Silent,
+    TooManyRequests,
+    Unreachable,
+)
 from edgewise.kube.objects import Kind, Object, ObjectMeta
 from edgewise.kube.watching import Change, ChangeType
 from edgewise.runtime.backoff import Backoff
@@ -157,6 +164,15 @@ def test_what_may_not_be_watched_is_tried_again_by_a_list() -> None:
         api.watches = [Forbidden(403), ValueError("a mistake of ours")]
 
     assert play(lay_out).times("list") == [0, 1, 3]
+
+
+def test_a_watch_that_is_only_quiet_is_begun_anew_without_a_pause() -> None:
+    def lay_out(api: FakeApi) -> None:
+        api.watches = [Silent("quiet")] * 3
+
+    api = play(lay_out)
+    assert api.times("watch") == [0, 0, 0, 0]
+    assert api.times("list") == [0]
 
 
 def test_watches_that_end_at_once_are_not_begun_in_a_loop() -> None:
