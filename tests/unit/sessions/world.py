@@ -26,6 +26,7 @@ from edgewise.runtime.api import Api
 from edgewise.runtime.events import EventRecorder
 from edgewise.runtime.shared_caches import SharedCaches
 from edgewise.runtime.workers import Workers
+from edgewise.sessions import names
 from edgewise.sessions.books import Books
 from edgewise.sessions.controller import SessionController
 from edgewise.sessions.deadlines import moment, stamp
@@ -532,13 +533,10 @@ class World:
         free = {
             name
             for name, pod in pods.items()
-            if "sessions.edgewise.dev/template-uid" in pod.metadata.labels
+            if names.TEMPLATE_UID in pod.metadata.labels
             and (
                 (name in leases and not leases[name].spec.holder_identity)
-                or (
-                    name not in leases
-                    and "sessions.edgewise.dev/session" not in pod.metadata.labels
-                )
+                or (name not in leases and names.SESSION not in pod.metadata.labels)
             )
         }
         lost = pods.keys() - recorded - free
@@ -554,7 +552,8 @@ class World:
                     name
                     for name in free
                     if name not in leases
-                    and pods[name].metadata.labels["sessions.edgewise.dev/revision"] == revision
+                    and pods[name].metadata.labels[names.REVISION] == revision
+                    and pods[name].metadata.labels[names.TEMPLATE_UID] == template.metadata.uid
                 ]
                 assert len(warm) == part.warm_pods, f"{part.name}: {len(warm)} warm pods"
 
