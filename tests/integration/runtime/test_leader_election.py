@@ -170,6 +170,33 @@ async def test_a_second_manager_waits_with_warm_caches_and_takes_over(
     await second.__aexit__(None, None, None)
 
 
+async def test_a_manager_that_lost_the_lease_stops_and_may_act_again_later(
+    client: Client, namespace: str, run: Running
+) -> None:
+    await client.create(ConfigMap.named("a", namespace))
+    controller = Recording("only", [])
+    async with run(client, controller, election=Election("lead", namespace, QUICK)) as manager:
+
+        async def hold_by(somebody: str) -> None:
+            body = {"spec": {"holderIdentity": somebody}}
+            await client.patch(Lease, "lead", namespace, body=body)
+
+        await hold_by("somebody else")
+        await eventually(lambda: not manager.acting)
+        left = await client.get(ConfigMap, "a", namespace)
+        await asyncio.sleep(0.3)  # a reconcile would come every 0.02 s
+        now = await client.get(ConfigMap, "a", namespace)
+        assert now.metadata.resource_version == left.metadata.resource_version
+        await hold_by("")
+        await eventually(lambda: manager.acting)
+        await client.patch(ConfigMap, "a", namespace, body={"data": {"by": "nobody"}})
+
+        async def written_again() -> bool:
+            return (await client.get(ConfigMap, "a", namespace)).data["by"] == "only"
+
+        await eventually(written_again)
+
+
 LEADER = """
 import asyncio, sys
 from edgewise.kube.client import Client

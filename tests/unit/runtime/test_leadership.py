@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from edgewise.kube.coordination import Lease, LeaseSpec
 from edgewise.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, Unreachable
 from edgewise.kube.objects import ObjectMeta
-from edgewise.runtime.leadership import STOPS_ANNOTATION, Leadership, Timing, patience
+from edgewise.runtime.leadership import (
+    STOPS_ANNOTATION,
+    Leadership,
+    NotLeading,
+    Timing,
+    patience,
+)
 from edgewise.testing.virtual_time import run_in_virtual_time
 
 TROUBLE_SECONDS = 150.0
@@ -185,6 +191,19 @@ def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_over() -> None
         assert not leader.leading
         assert loop.time() - started <= leader.timing.stop_after
         assert loop.time() - started < patience(written, 15)
+
+    run_in_virtual_time(scenario())
+
+
+def test_after_a_sleep_of_the_machine_nothing_is_written_any_more() -> None:
+    async def scenario() -> None:
+        now = 100.0
+        leader = Leadership(Network(FakeApi(), Random(0)), "lead", "n", monotonic=lambda: now)  # type: ignore[arg-type]
+        await leader.acquire()
+        leader.permit()
+        now += leader.timing.stop_after
+        with pytest.raises(NotLeading):
+            leader.permit()
 
     run_in_virtual_time(scenario())
 
