@@ -48,7 +48,7 @@ from edgewise.testing.fault_proxy import FaultProxy, Upstream
 T = TypeVar("T")
 
 # Everything happens on one machine, so silence means something sooner.
-QUICK = Patience(probe_every=0.2, probe_timeout=1.0, suspect_after=1.5, lost_after=3.0)
+QUICK = Patience(probe_every=0.2, probe_timeout=2.0, suspect_after=2.5, lost_after=5.0)
 KINDS = (FleetSession, ClientBinding, MemberCluster, Session, SessionTemplate)
 
 

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from edgewise.kube.core import Secret
+from edgewise.server.http import event_routes, event_stream
 from edgewise.server.http.doorway import Rates
 from edgewise.server.identity.api_tokens import secret_name, token_id
 from edgewise.server.identity.principal import Role
@@ -362,9 +363,13 @@ class Watcher:
     def named(self, name: str) -> list[Any]:
         return [data for event, data in self.events if event == name]
 
+    @property
+    def ended(self) -> bool:
+        return self._task.done()
+
     async def stop(self) -> None:
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, AssertionError):
             await self._task
 
 
@@ -435,3 +440,38 @@ async def test_the_whole_fleet_is_for_readers(scene: Scene) -> None:
     assert watcher.named("client") == []
     await watcher.stop()
     assert (await scene.app("GET", "/v1/events")).status == 403
+
+
+async def test_a_stream_ends_when_its_token_does(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_stream, "KEEP_ALIVE_SECONDS", 0.2)
+    reader = await scene.caller(Role.READER, "page")
+    watcher = Watcher(reader, "/v1/events")
+    await eventually(lambda: watcher.events)
+    id = token_id(reader.headers["Authorization"].removeprefix("Bearer "))
+    await scene.rig.direct.delete(Secret, secret_name(id), scene.rig.namespace)
+    await eventually(lambda: watcher.ended)
+    await watcher.stop()
+
+
+async def test_a_client_cannot_open_streams_without_end(scene: Scene) -> None:
+    await made(scene.app)
+    issued = await scene.app("POST", f"{ALICE}/token")
+    alice = Caller(scene.app.http, scene.app.url, issued.body["token"])
+    watchers = [Watcher(alice, f"{ALICE}/events") for _ in range(event_routes.MOST_OF_A_CLIENT)]
+    await eventually(lambda: all(watcher.events for watcher in watchers))
+    refused = await alice("GET", f"{ALICE}/events")
+    assert (refused.status, refused.body["type"]) == (429, "/problems/too-many-requests")
+    for watcher in watchers:
+        await watcher.stop()
+
+    async def there_is_room_again() -> bool:
+        again = Watcher(alice, f"{ALICE}/events")
+        try:
+            await eventually(lambda: again.events or again.ended, within=5)
+            return bool(again.events)
+        finally:
+            await again.stop()
+
+    await eventually(there_is_room_again, within=15, every=0.1)
