@@ -97,7 +97,11 @@ class Operator:
         books = Books(world.site)
         self.books = books
         self.sessions = SessionController(
-            books, world.gateways, world.cleaners, monotonic=world.clock
+            books,
+            world.gateways,
+            world.cleaners,
+            monotonic=world.clock,
+            gateway_api=bool(world.site.gateway),
         )
         self.templates = TemplateController(books, world.cleaners)
         self.workers = [
