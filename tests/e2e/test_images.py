@@ -16,6 +16,7 @@ from edgewise.kube.core import Pod
 from edgewise.kube.objects import ObjectMeta
 from edgewise.local import clusters, images
 from edgewise.local.clusters import Cluster, ClusterSpec
+from edgewise.local.engine import find_engine
 from edgewise.local.image_layer import Layer
 from edgewise.local.image_load import load, nodes_of
 from edgewise.local.image_oci import Settings
@@ -117,7 +118,7 @@ def docker_archive(path: Path, name: str, program: Path) -> Path:
 async def test_a_docker_archive_is_loaded_too(cluster: Cluster, tmp_path: Path) -> None:
     name = "example.test/from-docker:1"
     # kwok is a static program that is at hand, and says something before it ends.
-    program = Path(clusters.find_engine(programs=["kwok"]).path("kwok"))
+    program = Path(find_engine(programs=["kwok"]).path("kwok"))
     archive = docker_archive(tmp_path / "docker.tar", name, program)
     assert load(archive, nodes_of([cluster])) == (name,)
     async with cluster.client() as client:
