@@ -65,6 +65,7 @@ class Lifecycle:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._hub = fleet.hub
+        self._unfinished: set[asyncio.Task[None]] = set()
 
     async def find(self, name: str) -> FleetSession | None:
         """A session that exists; one that another replica has just made is found too."""
@@ -157,6 +158,10 @@ class Lifecycle:
         if not members:
             return
         tasks = [asyncio.create_task(self._try(member, session, do)) for member in members]
+        for task in tasks:
+            # Slow ones go on when nobody waits any more; a task that nobody holds may vanish.
+            self._unfinished.add(task)
+            task.add_done_callback(self._unfinished.discard)
         await asyncio.wait(tasks, timeout=MEMBERS_SECONDS)
 
     async def _try(self, member: Member, session: FleetSession, do: Do) -> None:

@@ -40,6 +40,8 @@ class Presence:
         self._monotonic = monotonic
         self._here: dict[bytes, float] = {}  # heard by this replica
         self._anywhere: dict[bytes, float] = {}
+        # Who is anybody: books also hold those who have left meanwhile.
+        self._known: set[bytes] = set()
         self._seated_since: dict[str, float] = {}
         self._books_changed: dict[str, float] = {}
         # Nobody is blamed for silence while nobody could be heard.
@@ -129,7 +131,7 @@ class Presence:
             return  # it may be of any age; the moment of the list is the grace for all
         for who, age in read_book(new.binary_data.get(BOOK, b"")):
             heard = now - age
-            if heard > self._anywhere.get(who, 0.0):
+            if who in self._known and heard > self._anywhere.get(who, 0.0):
                 self._anywhere[who] = heard
 
     def _binding_changed(
@@ -137,9 +139,13 @@ class Presence:
     ) -> None:
         if new is None:
             if old is not None:
+                who = mark(old.metadata.name)
+                self._known.discard(who)
+                self._anywhere.pop(who, None)
                 self._seated_since.pop(old.metadata.name, None)
-                self._anywhere.pop(mark(old.metadata.name), None)
-        elif new.spec.state is BindingState.SEATED and (
+            return
+        self._known.add(mark(new.metadata.name))
+        if new.spec.state is BindingState.SEATED and (
             old is None or old.spec.state is not BindingState.SEATED
         ):
             self._seated_since[new.metadata.name] = self._monotonic()

@@ -17,7 +17,7 @@ import pytest
 
 from edgewise.api.installation import install
 from edgewise.api.sessions import PodTemplate, SessionTemplate, SessionTemplateSpec
-from edgewise.client import Edgewise
+from edgewise.client import Edgewise, EdgewiseError
 from edgewise.kube.client import Client
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fleet_rig import KINDS, StandIn
@@ -30,7 +30,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
@@ -96,7 +96,7 @@ async def test_a_fleet_by_its_commands(
                 async with http.get(f"{url}/readyz", ssl=tls) as answer:
                     return answer.status == 200
 
-            await eventually(up, within=30, every=0.2, not_yet=(aiohttp.ClientError,))
+            await eventually(up, within=60, every=0.2, not_yet=(aiohttp.ClientError,))
             async with Edgewise(url, token, tls=tls) as edgewise:
 
                 async def connected() -> bool:
@@ -140,7 +140,7 @@ async def test_sessions_by_a_servers_url(
             async with Edgewise(here["EDGEWISE_SERVER"], token) as edgewise:
                 return [each.state for each in await edgewise.locations()] == ["ready"]
 
-        await eventually(connected, within=30, every=0.2)
+        await eventually(connected, within=60, every=0.2, not_yet=(EdgewiseError,))
         assert await do("session", "create", "room-1", "--template", "demo", **here) == (
             "session room-1 created\n"
         )

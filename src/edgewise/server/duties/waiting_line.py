@@ -9,8 +9,10 @@ from collections.abc import Callable
 import msgspec
 
 from edgewise.api.fleet import ClientBinding
+from edgewise.kube.errors import KubeError
 from edgewise.kube.objects import Key
 from edgewise.server.bindings import Bindings, Taken
+from edgewise.server.errors import FleetError, HubUnreachable
 from edgewise.server.fleet import Fleet
 from edgewise.server.joining import Joining, NotHere
 from edgewise.server.placement import Choice
@@ -63,6 +65,12 @@ class WaitingLine:
             await self._joining.move(session, binding, choice)
         except (Taken, NotHere) as error:
             _log.debug("%s goes on waiting: %s", binding.spec.client, error)
+        except HubUnreachable:
+            raise
+        except (FleetError, KubeError) as error:
+            # Nobody else waits because one cannot be seated; this one has waited in vain.
+            _log.warning("%s cannot be seated: %s", binding.spec.client, error)
+            await self._give_up(name)
 
     def _binding(self, name: str) -> ClientBinding | None:
         hub = self._fleet.hub

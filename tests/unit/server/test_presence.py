@@ -1,0 +1,95 @@
+"""Who is silent, as far as anybody could have heard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgewise.api.fleet import BindingState
+from edgewise.kube.client import Client
+from edgewise.kube.config import Access
+from edgewise.kube.core import ConfigMap
+from edgewise.server.heartbeat_book import mark, write_book
+from edgewise.server.hub import Hub
+from edgewise.server.presence import Presence
+from tests.unit.server.bindings import binding
+
+
+class Scene:
+    """One replica's presence, fed by hand, with a clock that only moves when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.hub = Hub(Client(Access(server="http://127.0.0.1:1")), "edge")
+        self.presence = Presence(self.hub, monotonic=lambda: self.now)
+        self.hub.bindings.replace([], "0")
+        self.hub.heartbeats.replace([], "0")
+        self.revision = 0
+
+    def seat(self, client: str, **spec: Any) -> str:
+        self.revision += 1
+        found = binding(client, "porto", rv=self.revision, **spec)
+        self.hub.bindings.apply(found)
+        return found.metadata.name
+
+    def book(self, *heard: str, ago: float = 0.0) -> None:
+        """Another replica tells whom it heard."""
+        self.revision += 1
+        content = write_book({mark(name): -ago for name in heard}, 0.0, 60.0)
+        book = ConfigMap.named("edgewise-heartbeats-x", "edge", binary_data={"heard": content})
+        book.metadata.resource_version = str(self.revision)
+        self.hub.heartbeats.apply(book)
+
+
+def test_silence_begins_with_the_seat() -> None:
+    scene = Scene()
+    scene.now += 500
+    name = scene.seat("alice")
+    assert scene.presence.silent_for(name) == 0
+    scene.now += 7
+    assert scene.presence.silent_for(name) == 7
+
+
+def test_being_heard_here_or_elsewhere_ends_it() -> None:
+    scene = Scene()
+    alice, bob = scene.seat("alice"), scene.seat("bob")
+    scene.now += 20
+    scene.presence.beat(alice)
+    scene.book(bob, ago=4)
+    assert scene.presence.silent_for(alice) == 0
+    assert scene.presence.silent_for(bob) == 4
+
+
+def test_an_old_book_does_not_unhear_anybody() -> None:
+    scene = Scene()
+    alice = scene.seat("alice")
+    scene.now += 20
+    scene.presence.beat(alice)
+    scene.book(alice, ago=9)
+    assert scene.presence.silent_for(alice) == 0
+
+
+def test_coming_back_from_being_lost_counts_as_being_heard() -> None:
+    scene = Scene()
+    alice = scene.seat("alice", state=BindingState.LOST)
+    scene.now += 100
+    scene.seat("alice")
+    assert scene.presence.silent_for(alice) == 0
+
+
+def test_nobody_is_blamed_for_the_time_when_nobody_could_be_heard() -> None:
+    scene = Scene()
+    alice = scene.seat("alice")
+    scene.now += 100
+    for listener in scene.hub.mirror._listeners:  # the hub was away, and is back
+        listener()
+    assert scene.presence.silent_for(alice) == 0
+
+
+def test_who_has_left_is_forgotten_even_if_a_book_still_names_them() -> None:
+    scene = Scene()
+    alice = scene.seat("alice")
+    scene.presence.beat(alice)
+    scene.revision += 1
+    scene.hub.bindings.apply(binding("alice", "porto", rv=scene.revision), deleted=True)
+    scene.book(alice, "a-stranger")
+    assert scene.presence._anywhere == {}
