@@ -14,21 +14,22 @@ import pytest
 from edgewise.kube.client import Client
 from edgewise.kube.core import Pod
 from edgewise.kube.objects import ObjectMeta
-from edgewise.local import clusters, images
-from edgewise.local.clusters import Cluster, ClusterSpec
+from edgewise.local import images
+from edgewise.local.clusters import Cluster
 from edgewise.local.engine import find_engine
 from edgewise.local.image_layer import Layer
 from edgewise.local.image_load import load, nodes_of
 from edgewise.local.image_oci import Settings
 from edgewise.local.images import App, build_app
+from edgewise.testing.clusters import temporary_cluster
 
 pytestmark = pytest.mark.root
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    yield clusters.up(ClusterSpec(name="test-images", nodes=1))
-    clusters.down("test-images")
+    with temporary_cluster("images", nodes=1) as cluster:
+        yield cluster
 
 
 async def logs_of(client: Client, name: str, image: str, command: list[str] | None = None) -> str:

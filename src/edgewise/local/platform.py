@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import random
 import secrets
 import signal
 import socket
@@ -159,12 +160,15 @@ async def running_platform(cluster: Cluster, *, gateway: bool = True) -> AsyncIt
 
 
 def _free_ports(count: int) -> list[int]:
-    """Below the range of outgoing connections, which could take one before it is used."""
+    """Below the range of outgoing connections, which could take one before it is used.
+
+    By chance, because another platform that starts at this moment looks for some as well.
+    """
     found: list[int] = []
-    for port in range(18000, 20000):
+    for port in random.sample(range(18000, 20000), 2000):
         with socket.socket() as probe:
             try:
-                probe.bind((LOOPBACK, port))
+                probe.bind(("", port))
             except OSError:
                 continue
         found.append(port)

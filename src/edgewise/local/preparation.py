@@ -26,6 +26,8 @@ _CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 _REAL_NODES = ("kubelet", "kube-proxy", "coredns", "init")
 _ROOM = 300 << 20
 _ROOM_PER_NODE = 200 << 20
+_INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+_ENOUGH_INSTANCES = 1024
 
 
 class Supplies(msgspec.Struct, frozen=True):
@@ -44,6 +46,7 @@ def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
     programs = {name: str(engine.path(name)) for name in names} | containers
     if not spec.real:
         return Supplies(programs)
+    allow_many_watchers(_INOTIFY_INSTANCES, tell)
     images = [pause_image(Path(programs["init"]), tell)]
     try:
         images.append(python_image(tell))
@@ -64,6 +67,16 @@ def check_room(place: Path, spec: ClusterSpec) -> None:
             f"cluster {spec.name!r} needs {needed >> 20} MiB of disk, and {place} has "
             f"{free >> 20}: free some space, or set EDGEWISE_STATE_DIR to a roomier place"
         )
+
+
+def allow_many_watchers(limit: Path, tell: Tell) -> None:
+    """Kubelet and containerd watch files; a usual limit is spent by about ten nodes."""
+    try:
+        if int(limit.read_text()) < _ENOUGH_INSTANCES:
+            limit.write_text(str(_ENOUGH_INSTANCES))
+            tell("inotify", f"raised fs.inotify.max_user_instances to {_ENOUGH_INSTANCES}")
+    except OSError as error:
+        tell("inotify", f"{limit} cannot be raised ({error.strerror}): a few nodes only")
 
 
 def programs_for(spec: ClusterSpec) -> list[str]:

@@ -90,8 +90,13 @@ class Changes:
         self._history: deque[tuple[str, int, Thing]] = deque()
         self._remembered = remembered
         self._subscriptions: defaultdict[Scope, set[Subscription]] = defaultdict(set)
+        self._listeners: list[Callable[[Thing], None]] = []
         self._moved = asyncio.Event()
         self.closed = False
+
+    def listen(self, listener: Callable[[Thing], None]) -> None:
+        """Call `listener` with each thing that changes, at once."""
+        self._listeners.append(listener)
 
     def close(self) -> None:
         """Nothing more will be told; whoever waits is woken to find that out."""
@@ -175,6 +180,8 @@ class Changes:
         self._moved.set()
 
     def _tell(self, thing: Thing) -> None:
+        for listener in self._listeners:
+            listener(thing)
         scopes: list[Scope] = [()]
         if thing.kind != "location":
             scopes += [(thing.session,), (thing.session, thing.client)]

@@ -217,6 +217,7 @@ class Fleet:
         member.sessions.subscribe(count)
         self.changes.follow(f"s/{name}", member.sessions, _part_touched)
         member.mirror.on_health(lambda: self.changes.note(Thing("location", name)))
+        member.on_seat_key(lambda: self.changes.note(Thing("location", name)))
 
 
 def allows(session: FleetSession, cluster: MemberCluster) -> bool:

@@ -53,6 +53,7 @@ class Member:
         self.name = name
         self.namespace = wanted.namespace
         self.seat_key: bytes | None = None
+        self._listeners: list[Callable[[], None]] = []
         self._operator_namespace = wanted.operator_namespace
         self.client = client
         self.mirror = mirror
@@ -83,15 +84,25 @@ class Member:
             fetching.cancel()
             await asyncio.wait({fetching})
 
+    def on_seat_key(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever there is another key."""
+        self._listeners.append(listener)
+
+    def _use_seat_key(self, key: bytes | None) -> None:
+        if key != self.seat_key:
+            self.seat_key = key
+            for listener in self._listeners:
+                listener()
+
     async def _fetch_seat_key(self) -> None:
         while True:
             await self.mirror.wait_ready()
             try:
                 secret = await self.client.get(Secret, SEAT_KEY_SECRET, self._operator_namespace)
-                self.seat_key = secret.data.get(SEAT_KEY)
+                self._use_seat_key(secret.data.get(SEAT_KEY))
             except (NotFound, Forbidden):
                 # Without it, clients of templates that ask for tokens get none from here.
-                self.seat_key = None
+                self._use_seat_key(None)
             except KubeError as error:
                 _log.debug("the seat key of %s cannot be read: %s", self.name, error)
             await asyncio.sleep(SEAT_KEY_SECONDS)

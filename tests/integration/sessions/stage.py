@@ -15,7 +15,7 @@ from edgewise.api.sessions import ClientStatus, PortClaim, Session, SessionTempl
 from edgewise.kube.client import Client
 from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Pod
-from edgewise.kube.errors import KubeError, NotFound
+from edgewise.kube.errors import Conflict, KubeError, NotFound
 from edgewise.kube.objects import Object
 from edgewise.runtime.cache import Cache
 from edgewise.runtime.manager import Election, Manager
@@ -83,16 +83,27 @@ class Nodes:
         task.add_done_callback(self._tasks.discard)
 
     async def _tend(self, pod: Pod) -> None:
-        with contextlib.suppress(KubeError):
-            name = pod.metadata.name
-            if pod.metadata.deleting:
-                await self._client.delete(
-                    Pod, name, self._namespace, grace_seconds=0, uid=pod.metadata.uid
-                )
-            elif not pod.node_name:
-                await self._bind(name)
-            elif not pod.status.pod_ip:
-                await self.set_pod(name, ready=True)
+        """Until it is done: a kubelet does not forget a pod because the API server restarts."""
+        for _ in range(100):
+            try:
+                await self._tend_once(pod)
+            except (NotFound, Conflict):
+                return
+            except KubeError:
+                await asyncio.sleep(0.2)
+            else:
+                return
+
+    async def _tend_once(self, pod: Pod) -> None:
+        name = pod.metadata.name
+        if pod.metadata.deleting:
+            await self._client.delete(
+                Pod, name, self._namespace, grace_seconds=0, uid=pod.metadata.uid
+            )
+        elif not pod.node_name:
+            await self._bind(name)
+        elif not pod.status.pod_ip:
+            await self.set_pod(name, ready=True)
 
     async def _bind(self, name: str) -> None:
         body = {

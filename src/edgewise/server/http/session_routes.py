@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, Router, delete, get, post
+from litestar import MediaType, Request, Response, Router, delete, get, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 
@@ -15,6 +15,7 @@ from edgewise.server.http.problems import documented
 from edgewise.server.http.server import Server
 from edgewise.server.identity.permissions import Action, sees
 from edgewise.server.lifecycle import NewSession
+from edgewise.server.session_pages import SessionPages
 from edgewise.server.views import SessionSummary, SessionView
 
 RepetitionKey = Annotated[
@@ -40,6 +41,7 @@ class SessionPage(msgspec.Struct, rename="camel"):
 
 def session_routes(server: Server) -> Router:
     replica = server.replica
+    pages = SessionPages(replica.fleet)
 
     @post(
         "/",
@@ -91,9 +93,10 @@ def session_routes(server: Server) -> Router:
         summary="One view of a session over all its locations",
         responses=documented(400, 401, 403, 404, 429, 503),
     )
-    async def show(request: Request[Any, Any, Any], session: SessionName) -> SessionView:
+    async def show(request: Request[Any, Any, Any], session: SessionName) -> Response[SessionView]:
         found = await server.session(request, Action.READ_SESSION, session)
-        return replica.fleet.session(found, private=sees_endpoints(request))
+        page: Any = pages.read(found, private=sees_endpoints(request))
+        return Response(page, media_type=MediaType.JSON)
 
     @delete(
         "/{session:str}",
