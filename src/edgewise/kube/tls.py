@@ -19,6 +19,8 @@ from edgewise.kube.errors import ConfigError
 
 # How often the files are looked at. Certificates are rotated long before they expire.
 RECHECK_SECONDS = 10.0
+# Where a process finds its own open files by number.
+_OPEN_FILES = Path("/proc/self/fd")
 
 
 class Pem(msgspec.Struct, frozen=True):
@@ -115,18 +117,26 @@ class TlsContexts:
 
 def make_context(trust: ServerTrust, client: ClientCertificate | None) -> ssl.SSLContext:
     """A context that trusts what `trust` says and shows `client` if the server asks."""
-    context = ssl.create_default_context()
-    if trust.authority is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        _load_authority(context, trust.authority)
-        # A cluster's bundle may name an intermediate as its root, as Go programs allow.
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context = _trusting_context(trust)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not trust.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if client is not None:
         load_pair(context, client)
+    return context
+
+
+def _trusting_context(trust: ServerTrust) -> ssl.SSLContext:
+    """The system's own authorities take long to load, so only where nothing else is said."""
+    if trust.authority is None:
+        if trust.verify:
+            return ssl.create_default_context()
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _load_authority(context, trust.authority)
+    # A cluster's bundle may name an intermediate as its root, as Go programs allow.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
@@ -165,10 +175,20 @@ def load_pair(context: ssl.SSLContext, client: ClientCertificate) -> None:
 
 
 def _as_file(pem: Pem, what: str, files: ExitStack) -> str:
-    """Python's ssl module takes a key only from a file, so inline data visits one briefly."""
+    """Python's ssl module takes a key only from a file, so inline data visits one briefly.
+
+    Where the system can, the file is in memory alone: a key does not belong on a disk, and
+    a container may have no place to write to.
+    """
     data = pem.read(what)
     if pem.path:
         return pem.path
+    if hasattr(os, "memfd_create") and _OPEN_FILES.is_dir():
+        handle = os.memfd_create("edgewise-pem")
+        path = str(_OPEN_FILES / str(handle))
+        files.callback(os.close, handle)
+        os.write(handle, data)
+        return path
     handle, path = tempfile.mkstemp(prefix="edgewise-")
     files.callback(os.unlink, path)
     with os.fdopen(handle, "wb") as file:
