@@ -28,9 +28,10 @@ FLEET_LABEL = f"{GROUP}/fleet"
 SESSION_UID_LABEL = f"{GROUP}/session-uid"
 # On bindings, so that those of one session can be listed.
 SESSION_LABEL = f"{GROUP}/session"
-# On Secrets that the server reads: api-token, signing-keys or kubeconfig.
+# On Secrets that the server reads: api-token, signing-keys, kubeconfig or turn.
 SECRET_LABEL = f"{GROUP}/secret"
 KUBECONFIG_KEY = "kubeconfig"
+TURN_SECRET_KEY = "secret"  # noqa: S105 - the name of the key, as coturn and STUNner have it
 
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
@@ -50,6 +51,18 @@ class Ping(Record):
     """host:port of the ping agent."""
 
 
+class Turn(Record):
+    """The TURN servers of the location, through which WebRTC media reaches its pods."""
+
+    urls: Annotated[list[Annotated[str, Meta(max_length=512)]], Meta(max_length=8), as_one()] = []
+    """Such as turn:203.0.113.5:3478; empty: there are none, and clients get no credentials."""
+    secret: Annotated[str, Meta(max_length=253)] = ""
+    """The Secret (key `secret`) that is shared with them, beside this object and labelled
+    `fleet.edgewise.dev/secret=turn`."""
+    lifetime_seconds: Annotated[int, Meta(ge=60, le=86_400)] = 3600
+    """How long a client's credentials last; new ones are given after half of it."""
+
+
 class MemberClusterSpec(Record):
     kubeconfig_secret: Annotated[str, Meta(max_length=253)] = ""
     """The Secret (key `kubeconfig`) that leads to the cluster; empty: the hub itself."""
@@ -60,6 +73,7 @@ class MemberClusterSpec(Record):
     region: Annotated[str, Meta(max_length=63)] = ""
     """For people, and for sessions that are limited to some regions."""
     ping: Ping = field(default_factory=Ping)
+    turn: Turn = field(default_factory=Turn)
     cordoned: bool = False
     """No new clients, while those who are there stay."""
     capacity: Annotated[int, Meta(ge=0)] | None = None

@@ -10,11 +10,17 @@ from typing import Annotated
 
 import typer
 
-from edgewise.api.fleet import MemberCluster, MemberClusterSpec, Ping
+from edgewise.api.fleet import MemberCluster, MemberClusterSpec, Ping, Turn
 from edgewise.cli.session_text import table
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.server.enrolment import dismiss, enrol, self_contained, set_cordoned
+from edgewise.server.enrolment import (
+    dismiss,
+    enrol,
+    self_contained,
+    set_cordoned,
+    turn_secret_in,
+)
 from edgewise.server.errors import FleetError
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -63,6 +69,13 @@ def add(
     ] = None,
     ping_http: Annotated[str, typer.Option(help="URL of its ping agent.")] = "",
     ping_udp: Annotated[str, typer.Option(help="HOST:PORT of its ping agent.")] = "",
+    turn_url: Annotated[
+        list[str] | None,
+        typer.Option(help="A TURN server of it, such as turn:203.0.113.5:3478; may be repeated."),
+    ] = None,
+    turn_secret_file: Annotated[
+        Path | None, typer.Option(help="Holds the secret that its TURN servers know.")
+    ] = None,
     kubeconfig: Hub = None,
     context: Context = None,
     namespace: Namespace = "default",
@@ -76,16 +89,23 @@ def add(
         raise BadFleetOption(f"--ping-http must be a URL, not {ping_http!r}")
     if ping_udp and not ping_udp.rpartition(":")[2].isdigit():
         raise BadFleetOption(f"--ping-udp must be HOST:PORT, not {ping_udp!r}")
+    if bool(turn_url) != (turn_secret_file is not None):
+        raise BadFleetOption(
+            "--turn-url and --turn-secret-file belong together: credentials for a TURN server are "
+            "made with the secret that it knows"
+        )
     spec = MemberClusterSpec(
         namespace=member_namespace,
         region=region,
         capacity=capacity,
         ping=Ping(http=ping_http, udp=ping_udp),
+        turn=Turn(urls=turn_url or []),
     )
     content = self_contained(member, member_context) if member is not None else None
+    turn_secret = turn_secret_in(turn_secret_file) if turn_secret_file is not None else None
 
     async def do(hub: Client) -> None:
-        await enrol(hub, namespace, name, spec, content)
+        await enrol(hub, namespace, name, spec, content, turn_secret=turn_secret)
         print(f"{name} is in the fleet")
 
     with_hub(kubeconfig, context, do)

@@ -17,6 +17,7 @@ from edgewise.client.errors import (
 )
 from edgewise.client.probe import Measurement, Target, measure
 from edgewise.client.seat import Seat, Wish
+from edgewise.client.views import IceServer
 
 __all__ = [
     "AlreadySeated",
@@ -24,6 +25,7 @@ __all__ = [
     "Busy",
     "Edgewise",
     "EdgewiseError",
+    "IceServer",
     "Measurement",
     "NotAllowed",
     "NotFound",

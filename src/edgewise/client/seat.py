@@ -19,7 +19,7 @@ import msgspec
 from edgewise.client.errors import ApiError, Busy, EdgewiseError, NotFound, NotReady, Unreachable
 from edgewise.client.probe import Measurement, Target, measure
 from edgewise.client.transport import ANSWER_SECONDS, Transport, part
-from edgewise.client.views import ClientView, Heartbeat, Locations
+from edgewise.client.views import ClientView, Heartbeat, IceServer, Locations
 
 LEASE_SECONDS = 30
 # One call may wait this long at the server; then it is asked again.
@@ -91,6 +91,14 @@ class Seat:
     def tokens(self) -> dict[str, str]:
         """Pod template to the token to show at its gateway, where the template wants that."""
         return self._view.tokens
+
+    @property
+    def ice_servers(self) -> list[IceServer]:
+        """What an `RTCPeerConnection` connects through; empty where there is no TURN server.
+
+        Heartbeats renew them, so take them when you connect and not when you join.
+        """
+        return self._view.ice_servers
 
     @property
     def why(self) -> str:

@@ -22,6 +22,17 @@ class Location(msgspec.Struct, frozen=True, rename="camel"):
     load: float = 0.0
 
 
+class IceServer(msgspec.Struct, frozen=True):
+    """A TURN server with credentials that end: one entry of a browser's `iceServers`."""
+
+    urls: list[str]
+    username: str
+    credential: str
+
+    def __repr__(self) -> str:  # views end up in logs
+        return f"IceServer(urls={self.urls!r}, username={self.username!r}, credential=…)"
+
+
 class ClientView(msgspec.Struct, frozen=True, rename="camel"):
     """Where a client is."""
 
@@ -34,6 +45,8 @@ class ClientView(msgspec.Struct, frozen=True, rename="camel"):
     endpoints: dict[str, dict[str, str]] = {}
     # Pod template to the token that its gateway asks for, if it does.
     tokens: dict[str, str] = {}
+    # What WebRTC connects through there, if the location has TURN servers.
+    ice_servers: list[IceServer] = []
     position: int | None = None
     until: str | None = None
     why: str = ""

@@ -1,8 +1,9 @@
-"""Putting a cluster into the fleet, and taking it out: a kubeconfig Secret and its object."""
+"""Putting a cluster into the fleet, and taking it out: its Secrets and its object."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from edgewise.api.fleet import (
     KUBECONFIG_KEY,
     SECRET_LABEL,
+    TURN_SECRET_KEY,
     MemberCluster,
     MemberClusterSpec,
 )
@@ -22,12 +24,23 @@ from edgewise.kube.kubeconfig import Kubeconfig, read_kubeconfig
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.errors import NotThere
 from edgewise.server.member_access import access_in
+from edgewise.server.turn import LABEL_VALUE as TURN_LABEL
+from edgewise.server.turn import realm_of
 
 FIELD_MANAGER = "edgewise-fleet"
 
 
 def secret_name(cluster: str) -> str:
     return f"edgewise-member-{cluster}"
+
+
+def turn_secret_name(cluster: str) -> str:
+    return f"edgewise-turn-{cluster}"
+
+
+def turn_secret_in(file: Path) -> bytes:
+    """Without the line break that editors put at the end, as the shell hands it to coturn."""
+    return _read(str(file)).rstrip(b"\r\n")
 
 
 def self_contained(file: Path, context: str | None) -> bytes:
@@ -90,21 +103,39 @@ def _filled(part: dict[str, Any]) -> dict[str, Any]:
 
 
 async def enrol(
-    hub: Client, namespace: str, name: str, spec: MemberClusterSpec, kubeconfig: bytes | None
+    hub: Client,
+    namespace: str,
+    name: str,
+    spec: MemberClusterSpec,
+    kubeconfig: bytes | None,
+    *,
+    turn_secret: bytes | None = None,
 ) -> None:
     """Add a cluster, or change it. Without a kubeconfig it is the hub itself."""
+    written = []
     if kubeconfig is not None:
-        secret = Secret.named(secret_name(name), namespace, data={KUBECONFIG_KEY: kubeconfig})
-        secret.metadata = ObjectMeta(
-            name=secret.metadata.name,
-            namespace=namespace,
-            labels={SECRET_LABEL: "kubeconfig"},
-        )
+        secret = _secret(secret_name(name), namespace, "kubeconfig", {KUBECONFIG_KEY: kubeconfig})
         access_in(secret)  # what the server would refuse is not written at all
-        await hub.apply(secret, field_manager=FIELD_MANAGER)
+        written.append(secret)
         spec = msgspec.structs.replace(spec, kubeconfig_secret=secret.metadata.name)
+    if turn_secret is not None:
+        secret = _secret(
+            turn_secret_name(name), namespace, TURN_LABEL, {TURN_SECRET_KEY: turn_secret}
+        )
+        turn = msgspec.structs.replace(spec.turn, secret=secret.metadata.name)
+        realm_of(turn, secret)
+        written.append(secret)
+        spec = msgspec.structs.replace(spec, turn=turn)
+    for secret in written:
+        await hub.apply(secret, field_manager=FIELD_MANAGER)
     cluster = MemberCluster.named(name, namespace, spec=spec)
     await hub.apply(cluster, field_manager=FIELD_MANAGER)
+
+
+def _secret(name: str, namespace: str, label: str, data: dict[str, bytes]) -> Secret:
+    secret = Secret.named(name, namespace, data=data)
+    secret.metadata = ObjectMeta(name=name, namespace=namespace, labels={SECRET_LABEL: label})
+    return secret
 
 
 async def dismiss(hub: Client, namespace: str, name: str) -> None:
@@ -113,10 +144,9 @@ async def dismiss(hub: Client, namespace: str, name: str) -> None:
         await hub.delete(MemberCluster, name, namespace)
     except NotFound:
         raise NotThere(f"there is no cluster {name!r} in the fleet") from None
-    try:
-        await hub.delete(Secret, secret_name(name), namespace)
-    except NotFound:
-        return
+    for secret in (secret_name(name), turn_secret_name(name)):
+        with contextlib.suppress(NotFound):
+            await hub.delete(Secret, secret, namespace)
 
 
 async def set_cordoned(hub: Client, namespace: str, name: str, cordoned: bool) -> None:

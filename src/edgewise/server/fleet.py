@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -15,6 +16,7 @@ from edgewise.server.members import Member, Members
 from edgewise.server.placement import Place
 from edgewise.server.queueing import Waiting, in_order
 from edgewise.server.seats import Seats
+from edgewise.server.turn import TurnDesk
 from edgewise.server.views import (
     ClientView,
     LocationView,
@@ -39,12 +41,15 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Fleet:
-    def __init__(self, hub: Hub, members: Members) -> None:
+    def __init__(
+        self, hub: Hub, members: Members, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self.hub = hub
         self.members = members
         self.ledger = Ledger(hub.bindings)
         self.seats = Seats(hub)
         self.changes = Changes()
+        self._turn = TurnDesk(hub, clock=clock)
         self._waiting: dict[str, dict[str, int]] = {}
         self._known_line: _Line | None = None
         self.changes.follow("f", hub.sessions, _session_touched)
@@ -134,8 +139,14 @@ class Fleet:
         """A location as an object that was just written says, which the cache may not show yet."""
         return view_location(self._place(cluster, self._queued_for(), None), cluster)
 
-    def client(self, binding: ClientBinding, *, private: bool = True) -> ClientView:
-        """With `private`, also what leads to the client's pods."""
+    def client(
+        self, binding: ClientBinding, *, private: bool = True, credentials: bool = True
+    ) -> ClientView:
+        """With `private`, also what leads to the client's pods.
+
+        And then, with `credentials`, what it shows to TURN servers. Those end by themselves, so
+        they do not belong into anything that is kept.
+        """
         queued = binding.spec.state is BindingState.QUEUED
         cluster = binding.spec.cluster
         member = self.members.get(cluster)
@@ -146,6 +157,7 @@ class Fleet:
             position=self._line().positions.get(binding.metadata.name) if queued else None,
             private=private,
             seat_key=member.seat_key if member is not None and private else None,
+            ice_servers=self._turn.ice_servers(binding) if private and credentials else (),
         )
 
     def status(self, binding: ClientBinding) -> ClientStatus | None:
@@ -175,7 +187,7 @@ class Fleet:
 
     def session(self, session: FleetSession, *, private: bool = True) -> SessionView:
         clients = {
-            binding.spec.client: self.client(binding, private=private)
+            binding.spec.client: self.client(binding, private=private, credentials=False)
             for binding in self.hub.bindings_of(session)
         }
         summary = summarize(session, [client.state for client in clients.values()])

@@ -53,7 +53,7 @@ class Replica:
         self.settings = settings
         self.hub = Hub(client, settings.namespace, patience=settings.patience)
         self.members = Members(self.hub, patience=settings.patience)
-        self.fleet = Fleet(self.hub, self.members)
+        self.fleet = Fleet(self.hub, self.members, clock=clock)
         self.bindings = Bindings(self.hub, clock=clock)
         self.joining = Joining(self.fleet, self.bindings)
         self.lifecycle = Lifecycle(self.fleet)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
 from edgewise.server.placement import Place
 from edgewise.sessions.endpoints import seat_in
 from edgewise.sessions.seats import seat_token
+from edgewise.sessions.turn import IceServer
 
 ClientState = Literal["queued", "joining", "ready", "lost"]
 LocationState = Literal["ready", "full", "cordoned", "unhealthy"]
@@ -71,6 +72,15 @@ class ClientView(View, kw_only=True):
     endpoints: dict[str, dict[str, str]] = {}
     # Pod template to the token that the gateway asks for, where the template wants that.
     tokens: dict[str, str] = {}
+    ice_servers: Annotated[
+        list[IceServer],
+        msgspec.Meta(
+            description="TURN servers of the location with credentials of this client, as "
+            "`RTCPeerConnection` takes them. They end; a fresh set is in every answer after half "
+            "of their time. Only in answers and events about one client, and never for readers; "
+            "empty where the location has no TURN server."
+        ),
+    ] = []
     since: datetime
     # Only of a queued client: its place in the queue (1 is next) and when it has to give up.
     position: int | None = None
@@ -164,6 +174,7 @@ def view_client(
     position: int | None = None,
     private: bool = True,
     seat_key: bytes | None = None,
+    ice_servers: Sequence[IceServer] = (),
 ) -> ClientView:
     """`status` is what the client's cluster says of it, `trouble` what is wrong with that one.
 
@@ -181,6 +192,7 @@ def view_client(
         location=spec.cluster or None,
         endpoints=endpoints,
         tokens=_tokens(seat_key, endpoints) if status.tokens and seat_key else {},
+        ice_servers=list(ice_servers) if spec.cluster and private else [],
         since=spec.since,
         position=position,
         until=spec.until,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hashlib
+import hmac
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
 
+from edgewise.api.fleet import SECRET_LABEL, MemberCluster
 from edgewise.kube.core import Secret
 from edgewise.server.http import event_routes, event_stream
 from edgewise.server.http.doorway import Rates
@@ -342,6 +347,54 @@ async def test_who_only_looks_is_not_shown_the_way_in(scene: Scene) -> None:
         assert (view["client"], view["ready"]) == ("alice", True)
         assert view["endpoints"] == {}
         assert view["tokens"] == {}
+
+
+async def test_turn_credentials_are_for_the_client_and_for_nobody_who_looks(scene: Scene) -> None:
+    shared = b"a secret that coturn in porto knows"
+    secret = Secret.named("turn-porto", scene.rig.namespace, data={"secret": shared})
+    secret.metadata.labels = {SECRET_LABEL: "turn"}
+    await scene.rig.direct.create(secret)
+    turn = {"urls": ["turn:192.0.2.7:3478"], "secret": "turn-porto"}
+    body = {"spec": {"turn": turn}}
+    await scene.rig.direct.patch(MemberCluster, "porto", scene.rig.namespace, body=body)
+    hub = scene.replica.hub
+
+    def known() -> bool:
+        cluster = hub.cluster("porto")
+        return cluster is not None and cluster.spec.turn.urls != [] and len(hub.secrets) > 3
+
+    await eventually(known)
+    await made(scene.app)
+    joined = await scene.app("PUT", f"{ALICE}?wait=10", {"location": "porto"})
+    (given,) = joined.body["iceServers"]
+    assert given["urls"] == ["turn:192.0.2.7:3478"]
+    mac = hmac.new(shared, given["username"].encode(), hashlib.sha1)
+    assert base64.b64decode(given["credential"]) == mac.digest()
+    left = int(given["username"].split(":")[0]) - time.time()
+    assert 1800 <= left <= 3600
+
+    token = (await scene.app("POST", f"{ALICE}/token")).body["token"]
+    alice = Caller(scene.app.http, scene.app.url, token)
+    for caller in (scene.app, alice):
+        assert (await caller("GET", ALICE)).body["iceServers"] == [given]
+        beat = await caller("POST", f"{ALICE}/heartbeat")
+        assert beat.body["client"]["iceServers"] == [given]
+    async for _, data, _ in alice.events(f"{ALICE}/events"):
+        assert data["iceServers"] == [given]
+        break
+
+    reader = await scene.caller(Role.READER, "page")
+    assert (await reader("GET", ALICE)).body["iceServers"] == []
+    bob = "/v1/sessions/room-1/clients/bob"
+    assert (await alice("GET", bob)).status == 403
+    other = await scene.app("PUT", f"{bob}?wait=10", {"location": "paris"})
+    assert other.body["iceServers"] == []  # there is no TURN server
+    # Pages of whole sessions are kept, and credentials end.
+    page = (await scene.app("GET", "/v1/sessions/room-1")).body["clientsById"]["alice"]
+    assert (page["endpoints"] != {}, page["iceServers"]) == (True, [])
+    async for _, data, _ in scene.app.events("/v1/sessions/room-1/events"):
+        assert data["clientsById"]["alice"]["iceServers"] == []
+        break
 
 
 # Events ---------------------------------------------------------------------------------

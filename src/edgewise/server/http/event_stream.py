@@ -152,7 +152,10 @@ class EventStream:
         binding = hub.binding(session, thing.client)
         if binding is None:
             return "client-gone", _encode(Gone(session=thing.session, client=thing.client))
-        return "client", _encode(fleet.client(binding, private=self._private))
+        # Who watches a whole session asks for the credentials of a client that needs them.
+        of_one = len(self._scope) == 2
+        view = fleet.client(binding, private=self._private, credentials=of_one)
+        return "client", _encode(view)
 
     def _place(self) -> str:
         return write_place(self._fleet.changes.place)

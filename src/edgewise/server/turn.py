@@ -1,0 +1,100 @@
+"""Credentials for the TURN servers of locations, made for one client at a time.
+
+Nothing is stored, and every replica makes the same ones: a credential begins at a multiple of
+half its lifetime and not when somebody asks. So whoever asks again before half of it is over
+gets what it has, later a fresh one, and never one with less than half of its time left.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from edgewise.api.fleet import SECRET_LABEL, TURN_SECRET_KEY, ClientBinding, Turn
+from edgewise.kube.core import Secret
+from edgewise.kube.objects import Key
+from edgewise.server.errors import FleetError
+from edgewise.server.hub import Hub
+from edgewise.sessions.turn import IceServer, TurnError, TurnRealm
+
+LABEL_VALUE = "turn"
+
+_log = logging.getLogger(__name__)
+
+
+class UnusableTurn(FleetError):
+    """TURN settings of a location that no credential can be made from."""
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What was made of a location's settings, until they change."""
+
+    settings: Turn
+    secret: Secret | None
+    realm: TurnRealm | None
+
+
+class TurnDesk:
+    def __init__(self, hub: Hub, *, clock: Callable[[], float] = time.time) -> None:
+        self._hub = hub
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+
+    def ice_servers(self, binding: ClientBinding) -> list[IceServer]:
+        """Empty for a client without a seat, and where there is no TURN server that works."""
+        realm = self._realm(binding.spec.cluster) if binding.spec.cluster else None
+        if realm is None:
+            return []
+        # The name of the binding is different for each client of each session, so that none
+        # uses up the relays of another, and it can be in a user name whatever the client's id.
+        began = beginning(self._clock(), realm.lifetime)
+        return [realm.credentials(binding.metadata.name, now=began)]
+
+    def _realm(self, cluster: str) -> TurnRealm | None:
+        found = self._hub.cluster(cluster)
+        if found is None or not found.spec.turn.urls:
+            self._known.pop(cluster, None)
+            return None
+        settings = found.spec.turn
+        secret = self._hub.secrets.get(Key(self._hub.namespace, settings.secret))
+        known = self._known.get(cluster)
+        if known is None or known.settings != settings or known.secret is not secret:
+            known = self._known[cluster] = _Known(
+                settings, secret, _usable(cluster, settings, secret)
+            )
+        return known.realm
+
+
+def _usable(cluster: str, settings: Turn, secret: Secret | None) -> TurnRealm | None:
+    """Clients can join without TURN, so what is wrong with it keeps nobody out."""
+    try:
+        return realm_of(settings, secret)
+    except UnusableTurn as error:
+        _log.error("clients in %s get no TURN credentials: %s", cluster, error)
+        return None
+
+
+def realm_of(settings: Turn, secret: Secret | None) -> TurnRealm:
+    """Raises UnusableTurn with what to do about it."""
+    if secret is None or secret.metadata.labels.get(SECRET_LABEL) != LABEL_VALUE:
+        # The label keeps signatures from being made with keys that are for something else.
+        raise UnusableTurn(
+            f"there is no Secret {settings.secret!r} with the label {SECRET_LABEL}={LABEL_VALUE}"
+        )
+    content = secret.data.get(TURN_SECRET_KEY, b"")
+    try:
+        text = content.decode("utf-8").rstrip("\r\n")
+        return TurnRealm(tuple(settings.urls), text, settings.lifetime_seconds)
+    except UnicodeDecodeError:
+        raise UnusableTurn(f"the TURN secret in {secret.key} is not text") from None
+    except TurnError as error:
+        raise UnusableTurn(str(error)) from None
+
+
+def beginning(now: float, lifetime: int) -> float:
+    """When the credentials that are given out now began to count."""
+    half = max(1, lifetime // 2)
+    return now // half * half
