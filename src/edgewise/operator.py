@@ -30,7 +30,12 @@ from edgewise.sessions.books import Books, by_template
 from edgewise.sessions.controller import SessionController
 from edgewise.sessions.held import HeldSession
 from edgewise.sessions.metrics import SessionMetrics
-from edgewise.sessions.publish import GatewayPublisher, RoutePublisher, TrustingPublisher
+from edgewise.sessions.publish import (
+    Gateway,
+    GatewayPublisher,
+    RoutePublisher,
+    TrustingPublisher,
+)
 from edgewise.sessions.resetting import PodCleaner
 from edgewise.sessions.site import PortRange, Site
 from edgewise.sessions.template_controller import TemplateController
@@ -212,21 +217,22 @@ class FoundGateways:
     def follow(self, cache: Cache[EndpointSlice]) -> None:
         self._cache = cache
 
-    def urls(self) -> list[str]:
+    def now(self) -> list[Gateway]:
         if self._cache is None:
             return []
-        return [url for piece in self._cache for url in control_urls(piece)]
+        return [gateway for piece in self._cache for gateway in gateways_in(piece)]
 
 
-def control_urls(piece: EndpointSlice) -> Iterable[str]:
-    """Gateways that are not ready yet count too: they become it by knowing the routes."""
+def gateways_in(piece: EndpointSlice) -> Iterable[Gateway]:
+    """Those that are not ready yet are told too: they become it by knowing the routes."""
     for endpoint in piece.endpoints or ():
         if endpoint.conditions.terminating:
             continue
         for port in piece.ports or ():
             for address in endpoint.addresses:
                 host = f"[{address}]" if ":" in address else address
-                yield f"http://{host}:{port.port}"
+                serving = endpoint.conditions.ready is not False
+                yield Gateway(f"http://{host}:{port.port}", serving)
 
 
 def publisher_of(
@@ -235,9 +241,8 @@ def publisher_of(
     """Without a token no gateway would listen: what is written counts as published."""
     if options.token_file is None:
         return TrustingPublisher()
-    return GatewayPublisher(
-        lambda: [*options.gateways, *found.urls()], token_in(options.token_file), http
-    )
+    given = [Gateway(url) for url in options.gateways]
+    return GatewayPublisher(lambda: [*given, *found.now()], token_in(options.token_file), http)
 
 
 def token_in(file: Path) -> Callable[[], str]:

@@ -1,13 +1,14 @@
 """Tells the gateways of new routes, and hears when they serve them.
 
 The gateways find every route by their own watch too; this only makes it fast, and certain:
-an endpoint is called ready when a gateway has acknowledged it.
+an endpoint is called ready when every gateway to which clients may be led has acknowledged it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
@@ -16,8 +17,11 @@ import msgspec
 
 from edgewise.sessions.routes import Route
 
-# A gateway that does not answer does not hold up joins: it catches up by its watch.
 PATIENCE = 2.0
+# Clients may be led to a gateway for so long after its agent fell silent: the cluster needs
+# a few seconds to notice it. After that it is told of routes, but nobody waits for it: when
+# it comes back it catches up by its watch before it is called ready.
+EXCUSED_AFTER = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +45,13 @@ class TrustingPublisher:
         return Ack(acked={route.id for route in routes})
 
 
+class Gateway(msgspec.Struct, frozen=True, order=True):
+    """The control port of a gateway."""
+
+    url: str
+    serving: bool = True  # clients may be led to it
+
+
 class _Answer(msgspec.Struct):
     acked: list[str] = []
     rejected: dict[str, str] = {}
@@ -51,34 +62,54 @@ class GatewayPublisher:
 
     def __init__(
         self,
-        gateways: Callable[[], Iterable[str]],
+        gateways: Callable[[], Iterable[Gateway]],
         token: Callable[[], str],
         http: aiohttp.ClientSession,
         *,
         patience: float = PATIENCE,
+        excused_after: float = EXCUSED_AFTER,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`gateways` answers the base URLs of those that are there now."""
+        """`gateways` answers those that are there now."""
         self._gateways = gateways
         self._token = token
         self._http = http
         self._patience = patience
+        self._excused_after = excused_after
+        self._monotonic = monotonic
+        self._silent_since: dict[str, float] = {}
+        self._unawaited: set[asyncio.Task[_Answer | str]] = set()
 
     async def publish(self, session_key: str, routes: Sequence[Route]) -> Ack:
         gateways = sorted(set(self._gateways()))
         if not gateways:
             return Ack(complaint="no gateway is known")
+        self._forget_all_but({gateway.url for gateway in gateways})
         body = msgspec.json.encode({"session": session_key, "routes": routes})
-        answers = await asyncio.gather(*(self._push(url, body) for url in gateways))
-        ack = Ack()
-        for answer in answers:
-            if isinstance(answer, _Answer):
-                ack.acked.update(answer.acked)
-                ack.rejected.update(answer.rejected)
-            else:
-                ack.complaint = answer
-        # One that cannot serve a route makes it useless: clients may be led to any of them.
-        ack.acked -= ack.rejected.keys()
-        return ack
+        counted = [each.url for each in gateways if each.serving and not self._excused(each.url)]
+        for gateway in gateways:
+            if counted and gateway.url not in counted:
+                self._tell(gateway.url, body)
+        # If none counts, one that is ready just now may still say so.
+        asked = counted or [gateway.url for gateway in gateways]
+        answers = await asyncio.gather(*(self._push(url, body) for url in asked))
+        if not counted:
+            answers = [each for each in answers if isinstance(each, _Answer)] or answers
+        return _agreed(answers, {route.id for route in routes})
+
+    def _tell(self, url: str, body: bytes) -> None:
+        """Push, without waiting for what comes of it."""
+        task = asyncio.create_task(self._push(url, body))
+        self._unawaited.add(task)
+        task.add_done_callback(self._unawaited.discard)
+
+    def _forget_all_but(self, urls: set[str]) -> None:
+        for url in self._silent_since.keys() - urls:
+            del self._silent_since[url]
+
+    def _excused(self, url: str) -> bool:
+        since = self._silent_since.get(url)
+        return since is not None and self._monotonic() - since >= self._excused_after
 
     async def _push(self, url: str, body: bytes) -> _Answer | str:
         headers = {
@@ -93,12 +124,31 @@ class GatewayPublisher:
                 timeout=aiohttp.ClientTimeout(total=self._patience),
             ) as answer:
                 content = await answer.read()
-                if answer.status not in (200, 503):
-                    return self._complaint(url, f"answered {answer.status}")
-                return msgspec.json.decode(content, type=_Answer)
+                if answer.status != 200:
+                    why = "is not ready" if answer.status == 503 else f"answered {answer.status}"
+                    return self._silent(url, why)
+                decoded = msgspec.json.decode(content, type=_Answer)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
-            return self._complaint(url, str(error) or type(error).__name__)
+            return self._silent(url, str(error) or type(error).__name__)
+        self._silent_since.pop(url, None)
+        return decoded
 
-    def _complaint(self, url: str, why: str) -> str:
-        _log.warning("the gateway at %s did not take routes: %s", url, why)
+    def _silent(self, url: str, why: str) -> str:
+        """It has said nothing about the routes."""
+        if url not in self._silent_since:
+            self._silent_since[url] = self._monotonic()
+            _log.warning("the gateway at %s did not take routes: %s", url, why)
         return f"the gateway at {url}: {why}"
+
+
+def _agreed(answers: Sequence[_Answer | str], asked: set[str]) -> Ack:
+    """What all of them serve: clients may be led to any."""
+    ack = Ack(acked=set(asked))
+    for answer in answers:
+        if isinstance(answer, _Answer):
+            ack.acked &= set(answer.acked)
+            ack.rejected.update(answer.rejected)
+        else:
+            ack.acked.clear()
+            ack.complaint = answer
+    return ack

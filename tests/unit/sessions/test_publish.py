@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from edgewise.sessions.publish import Ack, GatewayPublisher
+from edgewise.sessions.publish import Ack, Gateway, GatewayPublisher
 from edgewise.sessions.routes import Route
 
 ROUTES = [
@@ -44,10 +44,29 @@ def answering(status: int = 200, **body: Any) -> Handler:
     return handler
 
 
-async def publish(*urls: str, patience: float = 2.0) -> Ack:
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Publisher:
+    """One publisher over several pushes, and the time between them."""
+
+    def __init__(self, http: aiohttp.ClientSession, *gateways: Gateway) -> None:
+        self.clock = Clock()
+        self._publisher = GatewayPublisher(
+            lambda: gateways, lambda: "secret", http, patience=0.5, monotonic=self.clock
+        )
+
+    async def publish(self) -> Ack:
+        return await self._publisher.publish("n/s", ROUTES)
+
+
+async def publish(*urls: str) -> Ack:
     async with aiohttp.ClientSession() as http:
-        publisher = GatewayPublisher(lambda: urls, lambda: "secret", http, patience=patience)
-        return await publisher.publish("n/s", ROUTES)
+        return await Publisher(http, *map(Gateway, urls)).publish()
 
 
 async def test_all_is_acknowledged() -> None:
@@ -70,14 +89,82 @@ async def test_the_gateway_is_told_who_asks_and_for_what() -> None:
     assert msgspec.convert(body["routes"], list[Route]) == ROUTES
 
 
-async def test_a_silent_gateway_does_not_hold_up_the_others() -> None:
-    async def silent(_: web.Request) -> web.Response:
-        await asyncio.sleep(30)
-        return web.Response()
+async def test_what_one_gateway_does_not_serve_yet_is_not_ready() -> None:
+    slow = answering(acked=[HTTP], pending=[UDP])
+    async with gateway(slow) as one, gateway(answering(acked=[HTTP, UDP])) as other:
+        ack = await publish(one, other)
+    assert ack.acked == {HTTP}
 
-    async with gateway(silent) as one, gateway(answering(acked=[HTTP, UDP])) as other:
-        ack = await publish(one, other, patience=0.2)
-    assert ack.acked == {HTTP, UDP}
+
+async def silent(_: web.Request) -> web.Response:
+    await asyncio.sleep(30)
+    return web.Response()
+
+
+@pytest.mark.parametrize("handler", [silent, answering(503), answering(500)])
+async def test_a_gateway_that_fell_silent_is_waited_for_but_not_for_ever(handler: Handler) -> None:
+    async with (
+        gateway(handler) as one,
+        gateway(answering(acked=[HTTP, UDP])) as other,
+        aiohttp.ClientSession() as http,
+    ):
+        publisher = Publisher(http, Gateway(one), Gateway(other))
+        ack = await publisher.publish()
+        assert not ack.acked, "clients may be led to the silent one"
+        assert one in ack.complaint
+        publisher.clock.now += 9
+        assert not (await publisher.publish()).acked
+        publisher.clock.now += 2
+        began = asyncio.get_running_loop().time()
+        assert (await publisher.publish()).acked == {HTTP, UDP}
+        assert asyncio.get_running_loop().time() - began < 0.45, "nobody waits for it any more"
+
+
+async def test_a_gateway_that_came_back_counts_again() -> None:
+    answers = [503, 200]
+
+    async def back(_: web.Request) -> web.Response:
+        status = answers.pop(0) if answers else 200
+        return web.json_response({"acked": [HTTP]}, status=status)
+
+    async with (
+        gateway(back) as one,
+        gateway(answering(acked=[HTTP, UDP])) as other,
+        aiohttp.ClientSession() as http,
+    ):
+        publisher = Publisher(http, Gateway(one), Gateway(other))
+        await publisher.publish()
+        publisher.clock.now += 1
+        assert (await publisher.publish()).acked == {HTTP}
+        publisher.clock.now += 20
+        assert (await publisher.publish()).acked == {HTTP}
+
+
+async def test_nobody_waits_for_a_gateway_to_which_no_client_is_led_but_it_is_told() -> None:
+    told = asyncio.Event()
+
+    async def starting(request: web.Request) -> web.Response:
+        told.set()
+        return await silent(request)
+
+    async with (
+        gateway(starting) as one,
+        gateway(answering(acked=[HTTP, UDP])) as other,
+        aiohttp.ClientSession() as http,
+    ):
+        publisher = Publisher(http, Gateway(one, serving=False), Gateway(other))
+        assert (await publisher.publish()).acked == {HTTP, UDP}
+        await asyncio.wait_for(told.wait(), 5)
+
+
+async def test_where_no_gateway_is_ready_the_word_of_one_that_answers_counts() -> None:
+    async with (
+        gateway(answering(503)) as one,
+        gateway(answering(acked=[HTTP, UDP])) as other,
+        aiohttp.ClientSession() as http,
+    ):
+        publisher = Publisher(http, *(Gateway(url, serving=False) for url in (one, other)))
+        assert (await publisher.publish()).acked == {HTTP, UDP}
 
 
 async def test_what_one_refuses_is_of_no_use() -> None:
