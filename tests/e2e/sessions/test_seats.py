@@ -1,7 +1,6 @@
 """Clients in their seats: who sits where, who comes back, and what nobody else can reach."""
 
 import asyncio
-import contextlib
 import re
 
 import pytest
@@ -11,6 +10,7 @@ from edgewise.cli.session_cluster import ClusterSessions
 from edgewise.cli.session_views import view_client
 from tests.e2e.sessions import workloads
 from tests.e2e.sessions.conftest import Rooms
+from tests.e2e.sessions.traffic import ask_by_udp
 from tests.e2e.sessions.workloads import HIDDEN, NAMESPACE, pod_spec, pods
 
 pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="session")]
@@ -172,28 +172,6 @@ async def talks_to(endpoints: dict[str, str], pod: str) -> None:
     writer.close()
     host, _, number = endpoints["game"].removeprefix("udp://").rpartition(":")
     assert await ask_by_udp(host, int(number), b"hello") == f"{pod} hello".encode()
-
-
-async def ask_by_udp(host: str, port: int, said: bytes) -> bytes:
-    """Datagrams may be lost, so it asks until it hears."""
-    heard: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    class Listener(asyncio.DatagramProtocol):
-        def datagram_received(self, data: bytes, addr: object) -> None:
-            if not heard.done():
-                heard.set_result(data)
-
-    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-        Listener, remote_addr=(host, port)
-    )
-    try:
-        async with asyncio.timeout(10):
-            while True:
-                transport.sendto(said)
-                with contextlib.suppress(TimeoutError):
-                    return await asyncio.wait_for(asyncio.shield(heard), 0.5)
-    finally:
-        transport.close()
 
 
 async def test_a_template_in_use_stays_and_says_why(rooms: Rooms) -> None:

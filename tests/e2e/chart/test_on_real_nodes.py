@@ -1,0 +1,93 @@
+"""The chart's own pods on real nodes: they start, review, serve, and take over from each other."""
+
+import asyncio
+
+import pytest
+
+from edgewise.kube.errors import KubeError
+from edgewise.testing.eventually import eventually
+from tests.e2e.chart.conftest import GATEWAY_HTTP, Installation
+from tests.e2e.sessions import workloads
+from tests.e2e.sessions.workloads import HTTP, UDP, pods
+
+pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="module")]
+
+PORTS = [{"name": "http", "port": HTTP}, {"name": "game", "port": UDP, "protocol": "UDP"}]
+
+
+async def test_all_pods_become_ready(installation: Installation) -> None:
+    for component in ("operator", "gateway"):
+        found = await installation.both_ready(component)
+        assert len({pod.node_name for pod in found}) == 2, "replicas are spread over the nodes"
+
+
+async def test_a_bad_session_is_refused_with_a_sentence(installation: Installation) -> None:
+    async def refused() -> None:
+        with pytest.raises(KubeError, match=r"templateRef.*there is no SessionTemplate nowhere"):
+            await installation.client.apply(workloads.session("bad", "nowhere"))
+
+    # Ready pods answer, but the API server may learn of the certificate a moment later.
+    await eventually(refused, within=10, every=0.1)
+
+
+async def test_a_session_answers_through_each_gateway_and_their_service(
+    installation: Installation,
+) -> None:
+    await installation.rooms.make("both", pods(ports=PORTS))
+    [ann] = await installation.rooms.join("both", "ann")
+    endpoints, pod = ann.endpoints["server"], ann.pods["server"]
+    ways = [(each.status.pod_ip, GATEWAY_HTTP) for each in installation.pods("gateway")]
+    assert len(ways) == 2
+    for host, port in [*ways, (await installation.service_address(), 80)]:
+        # At once: ready means that every gateway which may be asked knows the way.
+        assert await installation.pod_behind(endpoints, host, port) == pod
+
+
+async def test_another_gateway_serves_while_one_is_replaced(installation: Installation) -> None:
+    rooms = installation.rooms
+    await rooms.make("replaced", pods(seats=2, ports=PORTS))
+    [ann] = await rooms.join("replaced", "ann")
+    one, other = installation.pods("gateway")
+    await installation.kill(one)
+    bob, known = await asyncio.gather(
+        rooms.join("replaced", "bob"),
+        installation.pod_behind(ann.endpoints["server"], other.status.pod_ip, GATEWAY_HTTP),
+    )
+    assert known == ann.pods["server"]
+    assert not any(
+        each.ready
+        for each in installation.pods("gateway")
+        if each.metadata.name != other.metadata.name
+    ), "bob shares ann's pod, so he is there before the new gateway"
+    new = next(
+        each
+        for each in await installation.both_ready("gateway")
+        if each.metadata.name != other.metadata.name
+    )
+    # The new one knows who came before it.
+    for has in (ann, *bob):
+        way = (new.status.pod_ip, GATEWAY_HTTP)
+        assert await installation.pod_behind(has.endpoints["server"], *way) == has.pods["server"]
+    way = (await installation.service_address(), 80)
+    assert await installation.pod_behind(ann.endpoints["server"], *way) == ann.pods["server"]
+
+
+async def test_the_other_operator_takes_over(installation: Installation) -> None:
+    rooms = installation.rooms
+    await rooms.make("orphaned", pods(ports=PORTS))
+    leader = await installation.leader()
+    assert leader is not None
+    await installation.kill(leader)
+    [ann] = await rooms.join("orphaned", "ann")
+    successor = await installation.leader()
+    assert successor is not None
+    assert successor.metadata.name != leader.metadata.name
+    way = (await installation.service_address(), 80)
+    assert await installation.pod_behind(ann.endpoints["server"], *way) == ann.pods["server"]
+    await installation.both_ready("operator")
+
+
+async def test_the_programs_had_all_the_rights_they_needed(installation: Installation) -> None:
+    said = await installation.logged()
+    assert any("leads" in line for line in said), "nothing was read"
+    assert [line for line in said if "orbidden" in line] == []
