@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from webrtc_detector.following import follow
 from webrtc_detector.ice import Turn, answer_lost_packets_quickly
 from webrtc_detector.measure import REASONS, Filming, Report, Target, measure
 
@@ -25,6 +26,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("url", nargs="?", help="address of the server, a path prefix included")
     parser.add_argument(
         "--targets", help="JSON list of {url, client, iceServers, token} ('-': stdin)"
+    )
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="start a client for each line of standard input, one such target as JSON, and tell "
+        "in lines of JSON how they get on",
     )
     parser.add_argument("--client", default="client", help="who the client is")
     parser.epilog = "Secrets come from the environment: TURN_PASSWORD, and SEAT_TOKEN if needed."
@@ -42,8 +49,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def targets(options: argparse.Namespace) -> list[Target]:
-    if (options.url is None) == (options.targets is None):
-        raise UsageError("give either the server's URL or --targets")
+    if [options.url is not None, options.targets is not None, options.follow].count(True) != 1:
+        raise UsageError("give either the server's URL, or --targets, or --follow")
+    if options.follow:
+        return []
     if options.targets is not None:
         try:
             text = sys.stdin.read() if options.targets == "-" else Path(options.targets).read_text()
@@ -120,6 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
+    if options.follow:
+        asyncio.run(follow(how))
+        return 0
     reports = asyncio.run(measure_all(where, how))
     if options.json:
         print(msgspec.json.encode(reports).decode())  # noqa: T201

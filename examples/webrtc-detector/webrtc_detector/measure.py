@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import aiohttp
 import msgspec
@@ -81,15 +81,23 @@ class Report(msgspec.Struct, rename="camel"):
 REASONS = {"no-relay": 3, "unreachable": 4, "refused": 5, "not-connected": 6, "no-boxes": 7}
 
 
+# What a client can be told of while it runs: "connected" (the data channel is open; milliseconds
+# since it began), "boxes" (the first box on the face; the same), and "box" (the milliseconds
+# from one picture to its box).
+Tell = Callable[[str, float], None]
+
+
 class Trouble(Exception):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
-async def measure(target: Target, filming: Filming) -> Report:
+async def measure(
+    target: Target, filming: Filming, tell: Tell = lambda _event, _milliseconds: None
+) -> Report:
     """Never raises for what can go wrong out there: the report says it."""
-    run = _Run(target, filming)
+    run = _Run(target, filming, tell)
     try:
         await run.whole()
     except Trouble as trouble:
@@ -100,8 +108,8 @@ async def measure(target: Target, filming: Filming) -> Report:
 
 
 class _Run:
-    def __init__(self, target: Target, filming: Filming) -> None:
-        self.target, self.filming = target, filming
+    def __init__(self, target: Target, filming: Filming, tell: Tell) -> None:
+        self.target, self.filming, self.tell = target, filming, tell
         self.turn = target.ice_servers[0] if target.ice_servers else None
         self.report = Report(target.client, target.url, relayed=self.turn is not None)
         self.connection = RTCPeerConnection(configuration(self.turn))
@@ -135,6 +143,7 @@ class _Run:
 
         def on_open() -> None:
             self.report.connected_ms = self._since_start()
+            self.tell("connected", self.report.connected_ms)
             opened.set()
 
         channel.on("open", on_open)
@@ -211,9 +220,12 @@ class _Run:
 
     def _compare(self, shot: Shot, sighting: Sighting, arrived: float) -> None:
         self.latencies.append(1000 * (arrived - shot.at))
+        self.tell("box", round(self.latencies[-1], 1))
         good = [box for box in sighting.boxes if box.overlap(shot.face) >= _GOOD_OVERLAP]
         if good:
             self.report.found += 1
+            if not self.first_find.is_set():
+                self.tell("boxes", self._since_start())
             self.first_find.set()
         self.report.false_boxes += len(sighting.boxes) - len(good)
 

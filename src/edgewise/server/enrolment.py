@@ -16,6 +16,7 @@ from edgewise.api.fleet import (
     TURN_SECRET_KEY,
     MemberCluster,
     MemberClusterSpec,
+    Turn,
 )
 from edgewise.kube.client import Client
 from edgewise.kube.core import Secret
@@ -24,8 +25,8 @@ from edgewise.kube.kubeconfig import Kubeconfig, read_kubeconfig
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.errors import NotThere
 from edgewise.server.member_access import access_in
-from edgewise.server.turn import LABEL_VALUE as TURN_LABEL
-from edgewise.server.turn import realm_of
+from edgewise.server.turn_realm import LABEL_VALUE as TURN_LABEL
+from edgewise.server.turn_realm import realm_of
 
 FIELD_MANAGER = "edgewise-fleet"
 
@@ -119,17 +120,28 @@ async def enrol(
         written.append(secret)
         spec = msgspec.structs.replace(spec, kubeconfig_secret=secret.metadata.name)
     if turn_secret is not None:
-        secret = _secret(
-            turn_secret_name(name), namespace, TURN_LABEL, {TURN_SECRET_KEY: turn_secret}
-        )
-        turn = msgspec.structs.replace(spec.turn, secret=secret.metadata.name)
-        realm_of(turn, secret)
+        turn, secret = _turn(namespace, name, spec.turn, turn_secret)
         written.append(secret)
         spec = msgspec.structs.replace(spec, turn=turn)
     for secret in written:
         await hub.apply(secret, field_manager=FIELD_MANAGER)
     cluster = MemberCluster.named(name, namespace, spec=spec)
     await hub.apply(cluster, field_manager=FIELD_MANAGER)
+
+
+async def set_turn(hub: Client, namespace: str, name: str, turn: Turn, secret: bytes) -> None:
+    """Say where the TURN servers of a cluster of the fleet are, and what they know."""
+    turn, shared = _turn(namespace, name, turn, secret)
+    await hub.apply(shared, field_manager=FIELD_MANAGER)
+    body = {"spec": {"turn": msgspec.to_builtins(turn)}}
+    await hub.patch(MemberCluster, name, namespace, body=body, field_manager=FIELD_MANAGER)
+
+
+def _turn(namespace: str, name: str, turn: Turn, content: bytes) -> tuple[Turn, Secret]:
+    secret = _secret(turn_secret_name(name), namespace, TURN_LABEL, {TURN_SECRET_KEY: content})
+    turn = msgspec.structs.replace(turn, secret=secret.metadata.name)
+    realm_of(turn, secret)  # what the server would refuse is not written at all
+    return turn, secret
 
 
 def _secret(name: str, namespace: str, label: str, data: dict[str, bytes]) -> Secret:

@@ -13,20 +13,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from edgewise.api.fleet import SECRET_LABEL, TURN_SECRET_KEY, ClientBinding, Turn
+from edgewise.api.fleet import ClientBinding, Turn
 from edgewise.kube.core import Secret
 from edgewise.kube.objects import Key
-from edgewise.server.errors import FleetError
 from edgewise.server.hub import Hub
-from edgewise.sessions.turn import IceServer, TurnError, TurnRealm
-
-LABEL_VALUE = "turn"
+from edgewise.server.turn_realm import UnusableTurn, realm_of
+from edgewise.sessions.turn import IceServer, TurnRealm
 
 _log = logging.getLogger(__name__)
-
-
-class UnusableTurn(FleetError):
-    """TURN settings of a location that no credential can be made from."""
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -75,23 +69,6 @@ def _usable(cluster: str, settings: Turn, secret: Secret | None) -> TurnRealm | 
     except UnusableTurn as error:
         _log.error("clients in %s get no TURN credentials: %s", cluster, error)
         return None
-
-
-def realm_of(settings: Turn, secret: Secret | None) -> TurnRealm:
-    """Raises UnusableTurn with what to do about it."""
-    if secret is None or secret.metadata.labels.get(SECRET_LABEL) != LABEL_VALUE:
-        # The label keeps signatures from being made with keys that are for something else.
-        raise UnusableTurn(
-            f"there is no Secret {settings.secret!r} with the label {SECRET_LABEL}={LABEL_VALUE}"
-        )
-    content = secret.data.get(TURN_SECRET_KEY, b"")
-    try:
-        text = content.decode("utf-8").rstrip("\r\n")
-        return TurnRealm(tuple(settings.urls), text, settings.lifetime_seconds)
-    except UnicodeDecodeError:
-        raise UnusableTurn(f"the TURN secret in {secret.key} is not text") from None
-    except TurnError as error:
-        raise UnusableTurn(str(error)) from None
 
 
 def beginning(now: float, lifetime: int) -> float:

@@ -17,7 +17,7 @@ from edgewise.server.enrolment import turn_secret_in
 from edgewise.server.fleet import Fleet
 from edgewise.server.hub import Hub
 from edgewise.server.members import Members
-from edgewise.server.turn import UnusableTurn, realm_of
+from edgewise.server.turn_realm import UnusableTurn, realm_of
 from edgewise.sessions.turn import IceServer, password
 from tests.unit.server.bindings import binding, fleet_session
 
