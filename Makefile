@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 bin := .venv/bin
+# Test files at once. Each may start clusters, so that more than the cores gains nothing.
+WORKERS ?= 2
 
 .PHONY: help setup engine demo test lint types layers generated docs chaos lock format clean
 
@@ -18,7 +20,7 @@ demo: setup ## see it at work
 	@$(bin)/edgewise demo
 
 test: lint types layers generated docs engine ## everything that CI checks
-	$(bin)/pytest
+	$(bin)/pytest -n $(WORKERS) --dist loadfile
 
 lint: setup ## style and common mistakes
 	$(bin)/ruff check .

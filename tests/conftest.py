@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import os
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,12 @@ def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
         _skipped[report.nodeid] = str(reason[2] if isinstance(reason, tuple) else reason)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """With several workers: what they skipped while collecting is known only to them."""
+    _skipped.update(getattr(node, "workeroutput", {}).get("skipped", {}))
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _note_skip(report)
 
@@ -42,6 +49,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    if output := getattr(session.config, "workeroutput", None):
+        output["skipped"] = _skipped
     # A test that is skipped where it should run protects nobody.
     if IN_CI and _skipped and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -38,6 +38,10 @@ def test_without_a_terminal_it_ends_by_itself(state: Path) -> None:
     assert "same pod, same address" in done.stdout
     assert "took over after" in done.stdout
     assert "dan was ready after" in done.stdout
+    assert "why porto: porto: " in done.stdout
+    for client in ("ann", "bob", "dan"):
+        assert f"{client} is in paris, at http://" in done.stdout
+    assert "knows that it has nobody any more" in done.stdout
     assert "no pod is left" in done.stdout
     assert "All of it worked" in done.stdout
     assert "Try next" in done.stdout
@@ -60,7 +64,7 @@ def test_at_a_terminal_it_stays_until_ctrl_c(state: Path) -> None:
         assert b"All of it worked" in seen
         assert running.poll() is None
         running.send_signal(signal.SIGINT)
-        seen += read_until(ours, b"nothing of it is left", running)
+        seen += read_until(ours, b"nothing of them is left", running)
         assert running.wait(timeout=60) == 0
     os.close(ours)
     assert left(state) == []
@@ -103,7 +107,9 @@ def test_asked_to_end_half_way_it_cleans_up(state: Path) -> None:
         stderr=subprocess.PIPE,
     ) as running:
         deadline = time.monotonic() + 60
-        while not any(p.component == "etcd" for p in processes.of_cluster(state / "clusters/demo")):
+        while not any(
+            p.component == "etcd" for p in processes.of_cluster(state / "clusters/demo-porto")
+        ):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         running.send_signal(signal.SIGTERM)

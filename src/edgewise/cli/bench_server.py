@@ -65,7 +65,7 @@ async def measure(cluster: Cluster, amount: Amount) -> dict[str, Any]:
                         "--application-rate=100000",
                     ],
                     Path(folder) / "server.log",
-                    url,
+                    f"{url}/readyz",
                 )
                 await program.start()
                 try:

@@ -1,4 +1,4 @@
-"""`edgewise demo`: a cluster on this machine, and a session in it, from nothing to gone."""
+"""`edgewise demo`: a fleet on this machine, and a session over it, from nothing to gone."""
 
 import asyncio
 import fcntl
@@ -13,21 +13,21 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from edgewise.api.installation import install
-from edgewise.api.registry import kinds
-from edgewise.api.sessions import Session
-from edgewise.cli.demo_objects import NAMESPACE
+from edgewise.cli.demo_objects import NAMESPACE, TEMPLATE, template
 from edgewise.cli.demo_play import DemoError, Play
 from edgewise.cli.demo_stage import Stage
 from edgewise.cli.progress import shown_progress
-from edgewise.kube.core import Node, Pod
 from edgewise.local import clusters
 from edgewise.local.clusters import Cluster, ClusterSpec
 from edgewise.local.doctor import examine
-from edgewise.local.images import ImageError, python_image
+from edgewise.local.fleet import Fleet, Silence, running_fleet
+from edgewise.local.images import PYTHON_IMAGE, ImageError, python_image
 from edgewise.local.layout import Home, state_root
-from edgewise.local.platform import running_platform
-from edgewise.runtime.awaiting import watching
+from edgewise.local.spec import HOST
+
+NEAR, FAR = "porto", "paris"
+# Region, and milliseconds from here, one way.
+LOCATIONS = {NEAR: ("eu-west", 5.0), FAR: ("eu-central", 20.0)}
 
 app = typer.Typer()
 
@@ -42,12 +42,12 @@ def demo(
         typer.Option(help="Stay up until Ctrl-C. [default: at a terminal]", show_default=False),
     ] = None,
 ) -> None:
-    """Start a cluster, show a session at work in it, and take it all down again."""
+    """Start two clusters, show a session at work over them, and take it all down again."""
     trouble = "--simulated was given" if simulated else why_not_real()
     # Asked to end, it cleans up, whoever asks.
     signal.signal(signal.SIGTERM, interrupt)
     staying = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
-    with own_cluster() as name:
+    with own_name() as name:
         worked = asyncio.Event()
         try:
             asyncio.run(show(name, trouble, worked, staying=staying))
@@ -55,8 +55,8 @@ def demo(
             if not worked.is_set():
                 raise
         finally:
-            clusters.down(name)
-            print(f"\nThe cluster {name} is taken down; nothing of it is left.", flush=True)
+            take_down(name)
+            print("\nThe clusters are taken down; nothing of them is left.", flush=True)
 
 
 # What a machine may lack and still run two small nodes.
@@ -77,12 +77,12 @@ def why_not_real() -> str:
 
 
 @contextmanager
-def own_cluster() -> Iterator[str]:
-    """A cluster name that no other demo is using; what a killed demo left is removed."""
+def own_name() -> Iterator[str]:
+    """A name that no other demo is using; what a killed demo left under it is removed."""
     folder = state_root()
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(1, 100):
-        name = "demo" if number == 1 else f"demo-{number}"
+        name = "demo" if number == 1 else f"demo{number}"
         with (folder / f"{name}.lock").open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -90,14 +90,19 @@ def own_cluster() -> Iterator[str]:
                 continue
             if not same_file(lock.fileno(), lock.name):
                 continue  # its demo ended, and removed it, while we waited
-            if Home.of(name).path.exists():
-                clusters.down(name)
+            take_down(name)
             try:
                 yield name
             finally:
                 os.unlink(lock.name)
             return
     raise DemoError("a hundred demos are running at once: end some of them")
+
+
+def take_down(name: str) -> None:
+    for part in ("hub", *LOCATIONS):
+        if Home.of(f"{name}-{part}").path.exists():
+            clusters.down(f"{name}-{part}")
 
 
 def same_file(handle: int, path: str) -> bool:
@@ -113,53 +118,78 @@ def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 async def show(name: str, trouble: str, worked: asyncio.Event, *, staying: bool) -> None:
     """The acts, in order; any that fails ends the demo with a sentence."""
-    stage = Stage(acts=7)
-    print("Edgewise: every client of a session gets a server of its own, and keeps it.\n")
+    stage = Stage(acts=8)
+    real = not trouble
+    print("Edgewise: every client of a session gets a server of its own, near it, and keeps it.\n")
     if trouble:
-        print(f"Its nodes are simulated ({trouble}).\n")
-    cluster = await start(stage, name, real=not trouble)
-    async with cluster.client() as client:
-        stage.act("The operator and the gateway" if not trouble else "The operator")
-        began = time.monotonic()
-        await install(client, kinds())
-        async with (
-            running_platform(cluster, gateway=not trouble) as platform,
-            watching(client, Session, Pod) as (sessions, pods),
-        ):
-            where = "" if trouble else f", one entry point at {platform.public_url}"
-            stage.say(f"running after {time.monotonic() - began:.1f} s{where}")
-            await Play(stage, client, sessions, pods, real=not trouble).run()
-            worked.set()
-            print(f"\nAll of it worked, in {stage.elapsed:.0f} s.")
-            if trouble:
-                print("The pods were simulated: no process was behind them.")
-            print(next_steps(name))
-            if staying:
-                print("\nIt stays up until you press Ctrl-C.", flush=True)
-                await asyncio.Event().wait()
-
-
-async def start(stage: Stage, name: str, *, real: bool) -> Cluster:
-    spec = ClusterSpec(name=name, nodes=2 if real else 0, simulated_nodes=0 if real else 3)
-    stage.act(f"A cluster with {'two real' if real else 'three simulated'} nodes")
+        print(f"The nodes are simulated ({trouble}).\n")
+    hub, members = await start(stage, name, real=real)
+    agents = "operator, gateway and ping agent" if real else "an operator"
+    stage.act(f"In each cluster {agents}; over them the server")
     began = time.monotonic()
+    async with running_fleet(
+        hub,
+        members,
+        namespace=NAMESPACE,
+        gateway=real,
+        inside=real,
+        silence=Silence(suspect_after=2.0, lost_after=5.0),
+    ) as fleet:
+        async with hub.client() as client:
+            await client.apply(template(PYTHON_IMAGE))
+        stage.say(f"running after {time.monotonic() - began:.1f} s, a live page at {fleet.urls[0]}")
+        async with Play(stage, fleet, hub, members, real=real) as play:
+            await play.run()
+        worked.set()
+        print(f"\nAll of it worked, in {stage.elapsed:.0f} s.")
+        if trouble:
+            print("The pods were simulated: no process was behind them.")
+        print(next_steps(members[NEAR].name, fleet) if staying else AFTERWARDS)
+        if staying:
+            print("\nIt stays up until you press Ctrl-C.", flush=True)
+            await asyncio.Event().wait()
+
+
+async def start(stage: Stage, name: str, *, real: bool) -> tuple[Cluster, dict[str, Cluster]]:
+    kind = "real" if real else "simulated"
+    stage.act(f"Two clusters in two regions, each with one {kind} node, and a hub")
+    began = time.monotonic()
+    specs = [ClusterSpec(name=f"{name}-hub", controllers=False)]
+    for location, (region, latency) in LOCATIONS.items():
+        specs.append(
+            ClusterSpec(
+                name=f"{name}-{location}",
+                nodes=1 if real else 0,
+                simulated_nodes=0 if real else 1,
+                region=region,
+                latency={HOST: latency} if real else {},
+            )
+        )
     with shown_progress() as progress:
-        cluster = await clusters.bring_up(spec, tell=progress)
-    async with cluster.client() as client:
+        hub, *others = await asyncio.gather(
+            *(clusters.bring_up(spec, tell=progress) for spec in specs)
+        )
+    async with others[0].client() as client:
         version = await client.version()
-        nodes = (await client.list(Node)).items
-    names = ", ".join(node.metadata.name for node in nodes)
-    took = time.monotonic() - began
-    stage.say(f"Kubernetes {version} with {names}, ready after {took:.1f} s")
-    return cluster
+    regions = " and ".join(f"{each.name} in {each.spec.region}" for each in others)
+    stage.say(f"Kubernetes {version}: {regions}, ready after {time.monotonic() - began:.1f} s")
+    return hub, dict(zip(LOCATIONS, others, strict=True))
 
 
-def next_steps(name: str) -> str:
+AFTERWARDS = """
+Try next:
+  make demo                                  at a terminal: then it stays up, to play with
+  .venv/bin/edgewise local up --nodes 1      a cluster of your own
+  docs/tutorial/first-session.md             a session in it, step by step"""
+
+
+def next_steps(cluster: str, fleet: Fleet) -> str:
     return f"""
 Try next, in another terminal while it is up:
   export PATH=$PWD/.venv/bin:$PATH
-  export KUBECONFIG=$(edgewise local kubeconfig --name {name} --path)
-  edgewise session create room-2 --template hello --namespace {NAMESPACE}
-  edgewise session join room-2 you --namespace {NAMESPACE} --wait
-  edgewise local kubectl --name {name} get sessions,pods -A
-  edgewise local fault --help"""
+  export EDGEWISE_SERVER={fleet.urls[0]} EDGEWISE_TOKEN={fleet.token}
+  edgewise session create room-2 --template {TEMPLATE}
+  edgewise session join room-2 you --wait
+  edgewise local kubectl --name {cluster} get sessions,pods -A
+  edgewise local fault --help
+Or open {fleet.urls[0]} in a browser, with that token."""

@@ -1,28 +1,37 @@
-"""What the demo puts into its cluster: a template whose pods answer with their own name."""
+"""What the demo puts into its fleet: a template whose pods say their own name, again and again."""
 
 from typing import Any
 
 NAMESPACE = "demo"
 SESSION = "room-1"
+TEMPLATE = "hello"
 POD_TEMPLATE = "server"
-PORT_NAME = "http"
 PORT = 8000
 
 SERVER = """
-import http.server, socket
+import http.server, socket, time
+
+NAME = socket.gethostname().encode()
 
 class Hello(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        body = socket.gethostname().encode()
         self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if not self.path.endswith("/stream"):
+            self.wfile.write(NAME)
+            return
+        while True:
+            self.wfile.write(NAME + b"\\n")
+            time.sleep(0.05)
 
     def log_message(self, *_):
         pass
 
-http.server.ThreadingHTTPServer(("", 8000), Hello).serve_forever()
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):  # somebody who listened went away
+        pass
+
+Server(("", 8000), Hello).serve_forever()
 """
 
 
@@ -38,13 +47,13 @@ def template(image: str) -> dict[str, Any]:
     return {
         "apiVersion": "sessions.edgewise.dev/v1alpha1",
         "kind": "SessionTemplate",
-        "metadata": {"name": "hello", "namespace": NAMESPACE},
+        "metadata": {"name": TEMPLATE, "namespace": NAMESPACE},
         "spec": {
             "podTemplates": [
                 {
                     "name": POD_TEMPLATE,
                     "maxClients": 1,
-                    "ports": [{"name": PORT_NAME, "port": PORT}],
+                    "ports": [{"name": "http", "port": PORT}],
                     "template": {
                         "spec": {"containers": [container], "terminationGracePeriodSeconds": 0}
                     },
@@ -54,13 +63,4 @@ def template(image: str) -> dict[str, Any]:
             "reutilizeTimeoutSeconds": 60,
             "reuse": "Session",
         },
-    }
-
-
-def session() -> dict[str, Any]:
-    return {
-        "apiVersion": "sessions.edgewise.dev/v1alpha1",
-        "kind": "Session",
-        "metadata": {"name": SESSION, "namespace": NAMESPACE},
-        "spec": {"templateRef": {"name": "hello"}},
     }

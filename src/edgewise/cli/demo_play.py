@@ -1,30 +1,26 @@
-"""The demo's acts in a session: clients come, are lost, return, lose their server, and leave."""
+"""The demo's acts: clients choose a location, stream, lose a server, lose a whole cluster."""
 
 import asyncio
+import contextlib
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
 
-import aiohttp
-
-from edgewise.api.sessions import ClientStatus, Session
-from edgewise.cli.demo_objects import (
-    NAMESPACE,
-    POD_TEMPLATE,
-    PORT_NAME,
-    SESSION,
-    session,
-    template,
-)
+from edgewise.api.fleet import MemberCluster
+from edgewise.api.sessions import Session
+from edgewise.cli.demo_guest import Guest
+from edgewise.cli.demo_objects import NAMESPACE, SESSION, TEMPLATE
 from edgewise.cli.demo_stage import Row, Stage
-from edgewise.kube.client import Client
-from edgewise.kube.core import Namespace, Pod
-from edgewise.kube.objects import Key
+from edgewise.client import Edgewise
+from edgewise.kube.core import Pod
+from edgewise.local import faults
+from edgewise.local.clusters import Cluster
 from edgewise.local.errors import LocalError
-from edgewise.local.images import PYTHON_IMAGE
-from edgewise.runtime.awaiting import Waiting
+from edgewise.local.fleet import Fleet
 
-PATIENCE = 90.0  # seconds for anything that the cluster has to do
-ROOM = Key(NAMESPACE, SESSION)
+PATIENCE = 60.0  # seconds for anything that the fleet has to do
+LOOK_EVERY = 0.05
 
 
 class DemoError(LocalError):
@@ -32,156 +28,238 @@ class DemoError(LocalError):
 
 
 class Play:
-    """`real`: there are processes behind the pods, so clients can really connect."""
+    """`real`: there are processes behind the pods, so clients really stream."""
 
     def __init__(
-        self,
-        stage: Stage,
-        client: Client,
-        sessions: Waiting[Session],
-        pods: Waiting[Pod],
-        *,
-        real: bool,
+        self, stage: Stage, fleet: Fleet, hub: Cluster, members: dict[str, Cluster], *, real: bool
     ) -> None:
+        # Between simulated clusters there is no distance to measure.
+        self._wanted = None if real else next(iter(members))
         self._stage = stage
-        self._client = client
-        self._sessions = sessions
-        self._pods = pods
+        self._hub = hub
+        self._members = members
         self._real = real
-        self._asked: dict[str, float] = {}
-        self._took: dict[str, float] = {}
+        self._url, self._token = fleet.urls[0], fleet.token
+        self._guests: dict[str, Guest] = {}
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._edgewise = await self._stack.enter_async_context(Edgewise(self._url, self._token))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for guest in list(self._guests.values()):
+            await guest.crash()
+        await self._stack.aclose()
 
     async def run(self) -> None:
-        # A proxy of the user's would not find a gateway that is on this machine.
-        timeout = aiohttp.ClientTimeout(total=5)
-        async with aiohttp.ClientSession(timeout=timeout) as self._http:
-            await self._set_up()
-            await self._three_come("ann", "bob", "cleo")
-            await self._lost_and_back("ann")
-            await self._loses_its_pod("bob")
-            await self._leaves_and_is_followed("cleo", "dan")
-            await self._clean_up()
+        await self._until(self._all_locations_ready, "both locations ready")
+        await self._until(self._template_known, "the template in the fleet")
+        await self._edgewise.create_session(TEMPLATE, SESSION)
+        home = await self._three_come("ann", "bob", "cleo")
+        await self._lost_and_back("ann")
+        await self._loses_its_pod("bob")
+        await self._leaves_and_is_followed("cleo", "dan")
+        await self._loses_its_cluster(home)
+        await self._clean_up()
 
-    async def _set_up(self) -> None:
-        await self._client.create(Namespace.named(NAMESPACE))
-        await self._client.apply(template(PYTHON_IMAGE))
-        await self._client.apply(session())
-
-    async def _three_come(self, *names: str) -> None:
-        self._stage.act(f"A session, and {len(names)} clients that join it")
+    async def _three_come(self, *names: str) -> str:
+        how = "measure, choose and join" if self._real else "join"
+        self._stage.act(f"A session, and {len(names)} clients that {how}")
         with self._stage.table() as show:
             for name in names:
-                await self._say(name, {"connected": True})
-            watching = asyncio.create_task(self._keep_showing(show))
+                self._guests[name] = Guest(name, self._wanted)
+            showing = asyncio.create_task(self._keep_showing(show))
             try:
-                for name in names:
-                    await self._until_ready(name)
+                async with asyncio.TaskGroup() as joining:
+                    for name in names:
+                        joining.create_task(self._guests[name].join(self._edgewise))
             finally:
-                watching.cancel()
+                showing.cancel()
             show(self._rows())
+        first = self._guests[names[0]].seat
+        for location, found in sorted(first.measurements.items()):
+            if found.median_ms is not None:
+                self._stage.say(f"{location} is {found.median_ms:.0f} ms away")
+        self._stage.say(f"why {first.location}: {first.why}")
         for name in names:
-            await self._expect(name, self._has(name).pods[POD_TEMPLATE])
-            self._stage.say(f"{name} is at {self._url(name)}")
-        if len({self._has(name).pods[POD_TEMPLATE] for name in names}) != len(names):
+            self._stage.say(f"{name} is at {self._guests[name].url}")
+        pods = [await self._speaking(name) for name in names]
+        if self._real and len(set(pods)) != len(names):
             raise DemoError("two clients were given the same pod")
+        locations = {self._guests[name].seat.location for name in names}
+        if len(locations) != 1 or first.location is None:
+            raise DemoError(f"clients at one place chose different locations: {locations}")
+        return first.location
 
     async def _lost_and_back(self, name: str) -> None:
         self._stage.act(f"{name} loses the connection, and comes back in time")
-        pod, url = self._has(name).pods[POD_TEMPLATE], self._url(name)
-        await self._say(name, {"connected": False})
-        lost = await self._until(name, lambda has: has.phase == "WaitForReconnection")
-        self._stage.say(f"lost: {pod} is kept for {name} until {lost.until}")
-        await self._say(name, {"connected": True})
-        await self._until_ready(name)
-        if (self._has(name).pods[POD_TEMPLATE], self._url(name)) != (pod, url):
+        guest = self._guests[name]
+        pod, url = await self._speaking(name), guest.url
+        await guest.crash()
+        lost = await self._edgewise.disconnect(SESSION, name)
+        until = f", until {lost.until}" if lost.until else ""
+        self._stage.say(f"lost: the pod is kept for {name}{until}")
+        await guest.join(self._edgewise)
+        if (await self._speaking(name), guest.url) != (pod, url):
             raise DemoError(f"{name} came back to another pod or address")
-        await self._expect(name, pod)
-        self._stage.say(f"back after {self._took[name]:.2f} s: same pod, same address")
+        self._stage.say(f"back after {guest.took:.2f} s: same pod, same address")
 
     async def _loses_its_pod(self, name: str) -> None:
         self._stage.act(f"The pod of {name} is killed")
-        old, url = self._has(name).pods[POD_TEMPLATE], self._url(name)
-        self._asked[name] = time.monotonic()
-        await self._client.delete(Pod, old, NAMESPACE, grace_seconds=0)
-        has = await self._until(name, lambda has: has.ready and has.pods[POD_TEMPLATE] != old)
-        if self._url(name) != url:
+        guest = self._guests[name]
+        await self._speaking(name)
+        cluster, url = self._members[guest.seat.location or ""], guest.url
+        began = time.monotonic()
+        async with cluster.client() as client:
+            old = await self._pod_of(cluster, name)
+            await client.delete(Pod, old, NAMESPACE, grace_seconds=0)
+
+        async def replaced() -> bool:
+            return await self._pod_of(cluster, name) not in ("", old) and await self._ready(name)
+
+        await self._until(replaced, f"another pod for {name}")
+        if self._real and await self._heard_other_than(name, old) == old:
+            raise DemoError(f"{old} still speaks to {name}")
+        if guest.url != url:
             raise DemoError(f"the address of {name} changed with the pod")
-        await self._expect(name, has.pods[POD_TEMPLATE])
-        took = time.monotonic() - self._asked[name]
-        self._stage.say(f"{has.pods[POD_TEMPLATE]} took over after {took:.1f} s, at {url}")
+        took = time.monotonic() - began
+        new = await self._pod_of(cluster, name)
+        self._stage.say(f"{new} took over after {took:.1f} s, at {url}")
 
     async def _leaves_and_is_followed(self, name: str, successor: str) -> None:
         self._stage.act(f"{name} leaves, and {successor} gets the pod")
-        pod = self._has(name).pods[POD_TEMPLATE]
-        await self._say(name, None)
-        await self._sessions.until(
-            ROOM, lambda s: s is not None and name not in s.status.clients, f"{name} gone", PATIENCE
-        )
-        await self._say(successor, {"connected": True})
-        await self._until_ready(successor)
-        if self._has(successor).pods[POD_TEMPLATE] != pod:
+        guest, other = self._guests.pop(name), Guest(successor, self._wanted)
+        cluster = self._members[guest.seat.location or ""]
+        pod = await self._pod_of(cluster, name)
+        await guest.leave()
+
+        async def gone() -> bool:
+            async with cluster.client() as client:
+                return name not in (await client.get(Session, SESSION, NAMESPACE)).status.clients
+
+        await self._until(gone, f"{name} gone")
+        self._guests[successor] = other
+        await other.join(self._edgewise)
+        if await self._pod_of(cluster, successor) != pod:
             raise DemoError(f"{pod} was not reused")
-        await self._expect(successor, pod)
-        self._stage.say(f"{successor} was ready after {self._took[successor]:.2f} s, in {pod}")
+        await self._speaking(successor)
+        self._stage.say(f"{successor} was ready after {other.took:.2f} s, in {pod}")
+
+    async def _loses_its_cluster(self, home: str) -> None:
+        how = "cut off" if self._real else "stopped"
+        self._stage.act(f"The whole cluster {home} is {how}, and its clients are moved")
+        for guest in self._guests.values():
+            guest.start_watch()
+        began = time.monotonic()
+        self._break(home)
+        await self._until(lambda: self._health(home, "Lost"), f"{home} taken for lost")
+        detected = time.monotonic()
+
+        async def all_elsewhere() -> bool:
+            seats = [guest.seat for guest in self._guests.values()]
+            return all(seat.ready and seat.location not in (None, home) for seat in seats)
+
+        await self._until(all_elsewhere, "all clients elsewhere")
+        for name in self._guests:
+            await self._speaking(name)
+        back = time.monotonic() - detected
+        self._stage.say(f"taken for lost after {detected - began:.1f} s of silence")
+        for name, guest in self._guests.items():
+            silent = f", silent for {guest.silence:.1f} s in all" if self._real else ""
+            self._stage.say(f"{name} is in {guest.seat.location}, at {guest.url}{silent}")
+        self._stage.say(f"all of them were back {back:.1f} s after that")
+        self._mend(home)
+        await self._until(lambda: self._nobody_in(home), f"nobody in {home}")
+        self._stage.say(f"{home} is back, and knows that it has nobody any more")
 
     async def _clean_up(self) -> None:
         self._stage.act("The session is deleted, and all it made goes with it")
         began = time.monotonic()
-        await self._client.delete(Session, SESSION, NAMESPACE)
-        for pod in self._pods.cache.all(NAMESPACE):
-            await self._pods.until(pod.key, lambda p: p is None, f"{pod.key} gone", PATIENCE)
+        for guest in self._guests.values():
+            await guest.crash()
+        await self._edgewise.delete_session(SESSION)
+
+        async def no_pod() -> bool:
+            for cluster in self._members.values():
+                async with cluster.client() as client:
+                    if (await client.list(Pod, NAMESPACE)).items:
+                        return False
+            return True
+
+        await self._until(no_pod, "no pod")
         self._stage.say(f"no pod is left after {time.monotonic() - began:.1f} s")
 
-    async def _say(self, name: str, presence: dict[str, Any] | None) -> None:
-        """What an application does: one patch to the session."""
-        self._asked[name] = time.monotonic()
-        self._took.pop(name, None)
-        body = {"spec": {"clients": {name: presence}}}
-        await self._client.patch(Session, SESSION, NAMESPACE, body=body)
+    # What is looked at --------------------------------------------------------------
 
-    async def _until_ready(self, name: str) -> None:
-        await self._until(name, lambda has: has.ready)
-        self._took[name] = time.monotonic() - self._asked[name]
+    async def _all_locations_ready(self) -> bool:
+        found = await self._edgewise.locations()
+        return {each.name for each in found if each.state == "ready"} == set(self._members)
 
-    async def _until(self, name: str, holds: Any) -> ClientStatus:
-        def look(seen: Session | None) -> bool:
-            has = seen.status.clients.get(name) if seen is not None else None
-            return has is not None and bool(holds(has))
+    async def _template_known(self) -> bool:
+        return TEMPLATE in {each.name for each in await self._edgewise.templates()}
 
-        await self._sessions.until(ROOM, look, f"what {name} waits for", PATIENCE)
-        return self._has(name)
+    async def _ready(self, name: str) -> bool:
+        return (await self._edgewise.client(SESSION, name)).ready
 
-    def _has(self, name: str) -> ClientStatus:
-        seen = self._sessions.cache.get(ROOM)
-        if seen is None or name not in seen.status.clients:
-            raise DemoError(f"{name} is not in the session")
-        return seen.status.clients[name]
+    async def _pod_of(self, cluster: Cluster, name: str) -> str:
+        async with cluster.client() as client:
+            status = (await client.get(Session, SESSION, NAMESPACE)).status
+        found = status.clients.get(name)
+        return next(iter(found.pods.values()), "") if found is not None else ""
 
-    def _url(self, name: str) -> str:
-        return self._has(name).endpoints[POD_TEMPLATE][PORT_NAME]
+    async def _health(self, name: str, health: str) -> bool:
+        async with self._hub.client() as client:
+            return (await client.get(MemberCluster, name, NAMESPACE)).status.health == health
 
-    async def _expect(self, name: str, pod: str) -> None:
-        """A real request through the gateway; the answer says which pod it reached."""
-        if not self._real:
-            return
-        url = self._url(name)
+    async def _nobody_in(self, name: str) -> bool:
+        async with self._members[name].client() as client:
+            return not (await client.get(Session, SESSION, NAMESPACE)).spec.clients
+
+    async def _speaking(self, name: str) -> str:
+        """The pod that speaks to a client now; simulated ones say nothing."""
+        return await self._heard_other_than(name, "") if self._real else ""
+
+    async def _heard_other_than(self, name: str, pod: str) -> str:
+        stream = self._guests[name].stream
         try:
-            async with self._http.get(url) as answer:
-                who = await answer.text()
-        except (OSError, aiohttp.ClientError) as error:
-            raise DemoError(f"{url} did not answer: {error}") from error
-        if answer.status != 200 or who != pod:
-            raise DemoError(f"{url} should lead to {pod}, but answered {answer.status}: {who[:80]}")
+            async with asyncio.timeout(PATIENCE):
+                while (heard := await stream.until_heard()) == pod:
+                    pass
+        except TimeoutError:
+            raise DemoError(f"{self._guests[name].url} is silent") from None
+        return heard
 
-    async def _keep_showing(self, show: Any) -> None:
+    async def _until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not await holds():
+            if time.monotonic() > deadline:
+                raise DemoError(f"waited {PATIENCE:.0f} s in vain for {what}")
+            await asyncio.sleep(LOOK_EVERY)
+
+    # What is done -------------------------------------------------------------------
+
+    def _break(self, name: str) -> None:
+        if self._real:
+            faults.cut(self._members[name], None)
+        else:
+            faults.pause(self._members[name], "kube-apiserver")
+
+    def _mend(self, name: str) -> None:
+        if self._real:
+            faults.heal(self._members[name], None)
+        else:
+            faults.resume(self._members[name], "kube-apiserver")
+
+    async def _keep_showing(self, show: Callable[[list[Row]], None]) -> None:
         while True:
             show(self._rows())
             await asyncio.sleep(0.1)
 
     def _rows(self) -> list[Row]:
-        seen = self._sessions.cache.get(ROOM)
-        clients = seen.status.clients if seen is not None else {}
-        return [
-            Row(name, has.pods.get(POD_TEMPLATE, ""), has.phase, self._took.get(name))
-            for name, has in sorted(clients.items())
-        ]
+        return [guest.row() for guest in self._guests.values()]

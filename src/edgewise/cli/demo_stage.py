@@ -12,7 +12,7 @@ class Row:
     """One client, as far as it has come."""
 
     name: str
-    pod: str
+    location: str
     state: str
     seconds: float | None  # until it was ready
 
@@ -56,7 +56,7 @@ class Stage:
             for row in rows:
                 if row.seconds is not None and row.name not in told:
                     told.add(row.name)
-                    self.say(f"{row.name} in {row.pod}: ready after {row.seconds:.1f} s")
+                    self.say(f"{row.name} in {row.location}: ready after {row.seconds:.1f} s")
 
         return show
 
@@ -70,13 +70,13 @@ def live_table() -> Iterator[Show]:
 
         def show(rows: list[Row]) -> None:
             table = Table(box=None, padding=(0, 2, 0, 6))
-            for column in ("client", "pod", "state", "ready after"):
+            for column in ("client", "location", "state", "ready after"):
                 table.add_column(column, justify="right" if column == "ready after" else "left")
             for row in rows:
                 ready = row.seconds is not None
                 table.add_row(
                     row.name,
-                    row.pod or "-",
+                    row.location or "-",
                     f"[green]{row.state}" if ready else f"[yellow]{row.state}",
                     f"{row.seconds:.1f} s" if row.seconds is not None else "",
                 )

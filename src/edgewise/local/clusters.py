@@ -17,6 +17,8 @@ from pathlib import Path
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.local import manager, processes, registry
+from edgewise.local.cabling import running_inits
+from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.errors import LocalError, NoSuchCluster, StartFailed
 from edgewise.local.kubeconfigs import context_name
 from edgewise.local.layout import ClusterRecord, Home, homes
@@ -59,6 +61,20 @@ class Cluster:
     def host_address(self) -> str:
         """Where the API server finds a program of the host, such as a webhook under test."""
         return str(self.record.addresses.host) if self.spec.real else "127.0.0.1"
+
+    @property
+    def own_address(self) -> str:
+        """Where the host finds a program that runs inside the cluster's network."""
+        return str(self.record.addresses.control_plane) if self.spec.real else "127.0.0.1"
+
+    def network_entry(self) -> list[str]:
+        """What is put before a command to run it inside the cluster's network."""
+        if not self.spec.real:
+            return []
+        inits = running_inits(self.home, self.record.programs["init"])
+        if CONTROL_PLANE not in inits:
+            raise LocalError(f"cluster {self.name!r} is not running: `edgewise local up` starts it")
+        return ["nsenter", f"--net=/proc/{inits[CONTROL_PLANE].pid}/ns/net", "--"]
 
     def client(self) -> Client:
         """A client with the administrator's rights; use it as an async context manager."""

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import aiohttp
+import msgspec
 
 from edgewise.local.clusters import Cluster
 from edgewise.local.errors import StartFailed
@@ -30,8 +31,19 @@ _PR_SET_PDEATHSIG = 1
 class Program:
     """One of the platform's programs, with its log in a file."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log: Path, health: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        log: Path,
+        health: str,
+        *,
+        entry: Sequence[str] = (),
+    ) -> None:
+        """`health` is a URL that answers when the program is ready; `entry` leads to where it
+        runs (see `Cluster.network_entry`)."""
         self.name = name
+        self._entry = entry
         self._arguments = arguments
         self._log = log
         self._health = health
@@ -46,6 +58,7 @@ class Program:
     async def start(self, *, within: float = 60.0) -> None:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
+                *self._entry,
                 sys.executable,
                 "-m",
                 "edgewise.cli",
@@ -64,8 +77,8 @@ class Program:
                 if self._process is not None and self._process.returncode is not None:
                     raise StartFailed(f"{self.name} ended at once: {self._last_words()}")
                 with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError):
-                    async with http.get(f"{self._health}/readyz") as answer:
-                        if answer.status == 200:
+                    async with http.get(self._health) as answer:
+                        if answer.status < 300:
                             return
                 if asyncio.get_running_loop().time() > deadline:
                     raise StartFailed(
@@ -97,69 +110,101 @@ class Program:
             await process.wait()
 
 
-class Platform:
-    def __init__(self, operator: Program, gateway: Program | None, public_url: str, health: str):
-        self.operator = operator
-        self.gateway = gateway
-        self.public_url = public_url
-        self.operator_url = health
+class Platform(msgspec.Struct, frozen=True):
+    """What runs, and where it is found."""
+
+    operator: Program
+    gateway: Program | None
+    public_url: str
+    operator_url: str
+    # host:port, the same for HTTP and UDP; empty where nobody answers.
+    ping: str = ""
 
 
 @contextlib.asynccontextmanager
-async def running_platform(cluster: Cluster, *, gateway: bool = True) -> AsyncIterator[Platform]:
-    """The platform for as long as the block runs. The cluster must have the CRDs already."""
+async def running_platform(
+    cluster: Cluster, *, gateway: bool = True, inside: bool = False
+) -> AsyncIterator[Platform]:
+    """The platform for as long as the block runs. The cluster must have the CRDs already.
+
+    `inside` puts it into the cluster's own network, with a ping agent beside it: whoever wants
+    to reach it goes the same way as to the cluster, and shares its latency and its fate.
+    """
     with tempfile.TemporaryDirectory(prefix="edgewise-platform-") as name:
-        folder = Path(name)
-        token = folder / "token"
-        token.touch(mode=0o600)
-        token.write_text(secrets.token_urlsafe(32))
-        http, control, health, webhook = _free_ports(4)
-        public_url = f"http://{LOOPBACK}:{http}"
-        health_url = f"http://{LOOPBACK}:{health}"
-        control_url = f"http://{LOOPBACK}:{control}"
-        kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
-        operator = Program(
-            "operator",
-            [
-                "operator",
-                kubeconfig,
-                f"--listen={LOOPBACK}:{health}",
-                f"--webhook-url=https://{cluster.host_address}:{webhook}",
-                f"--webhook-port={webhook}",
-                f"--public-url={public_url}",
-                f"--public-host={LOOPBACK}",
-                *([f"--gateway={control_url}", f"--token-file={token}"] if gateway else []),
-            ],
-            folder / "operator.log",
-            health_url,
-        )
-        entry = Program(
-            "gateway",
-            [
-                "gateway",
-                kubeconfig,
-                f"--bind={LOOPBACK}",
-                f"--http-port={http}",
-                f"--control={LOOPBACK}:{control}",
-                f"--token-file={token}",
-                f"--run-dir={folder / 'run'}",
-                "--workers=1",
-            ],
-            folder / "gateway.log",
-            control_url,
-        )
-        programs = [operator, entry] if gateway else [operator]
+        programs, platform = _programs(cluster, Path(name), gateway=gateway, inside=inside)
         try:
             async with asyncio.TaskGroup() as starting:
                 for program in programs:
                     starting.create_task(program.start())
-            yield Platform(operator, entry if gateway else None, public_url, health_url)
+            yield platform
         finally:
-            for program in programs:
-                await program.stop()
+            await asyncio.gather(*(program.stop() for program in programs))
 
 
-def _free_ports(count: int) -> list[int]:
+def _programs(
+    cluster: Cluster, folder: Path, *, gateway: bool, inside: bool
+) -> tuple[list[Program], Platform]:
+    token = folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_urlsafe(32))
+    entry = cluster.network_entry() if inside else []
+    host = cluster.own_address if inside else LOOPBACK
+    http, control, health, webhook, echo = free_ports(5)
+    webhook_host = host if inside else cluster.host_address
+    public_url = f"http://{host}:{http}"
+    health_url = f"http://{host}:{health}"
+    control_url = f"http://{host}:{control}"
+    kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
+    operator = Program(
+        "operator",
+        [
+            "operator",
+            kubeconfig,
+            f"--listen={host}:{health}",
+            f"--webhook-url=https://{webhook_host}:{webhook}",
+            f"--webhook-port={webhook}",
+            f"--public-url={public_url}",
+            f"--public-host={host}",
+            *([f"--gateway={control_url}", f"--token-file={token}"] if gateway else []),
+        ],
+        folder / "operator.log",
+        f"{health_url}/readyz",
+        entry=entry,
+    )
+    envoy = Program(
+        "gateway",
+        [
+            "gateway",
+            kubeconfig,
+            f"--bind={host}",
+            f"--http-port={http}",
+            f"--control={host}:{control}",
+            f"--token-file={token}",
+            f"--run-dir={folder / 'run'}",
+            "--workers=1",
+        ],
+        folder / "gateway.log",
+        f"{control_url}/readyz",
+        entry=entry,
+    )
+    ping = Program(
+        "ping",
+        ["ping", f"--http={host}:{echo}", f"--udp={host}:{echo}"],
+        folder / "ping.log",
+        f"http://{host}:{echo}/ping",
+        entry=entry,
+    )
+    platform = Platform(
+        operator=operator,
+        gateway=envoy if gateway else None,
+        public_url=public_url,
+        operator_url=health_url,
+        ping=f"{host}:{echo}" if inside else "",
+    )
+    return [operator, *([envoy] if gateway else []), *([ping] if inside else [])], platform
+
+
+def free_ports(count: int) -> list[int]:
     """Below the range of outgoing connections, which could take one before it is used.
 
     By chance, because another platform that starts at this moment looks for some as well.

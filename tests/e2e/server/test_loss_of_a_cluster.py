@@ -8,72 +8,23 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from edgewise.api.fleet import ClientBinding, FleetSession, MemberCluster, MemberClusterSpec
-from edgewise.api.installation import install
-from edgewise.api.sessions import (
-    PodTemplate,
-    PortClaim,
-    Session,
-    SessionTemplate,
-    SessionTemplateSpec,
-)
+from edgewise.api.fleet import MemberCluster
+from edgewise.api.sessions import PodTemplate, Session, SessionTemplate, SessionTemplateSpec
 from edgewise.client import Edgewise, EdgewiseError, Seat
 from edgewise.local import faults
 from edgewise.local.clusters import Cluster
-from edgewise.local.platform import Program, running_platform
-from edgewise.server.enrolment import enrol, self_contained
-from edgewise.server.identity.api_tokens import make_token, secret_of
-from edgewise.server.identity.principal import Role
+from edgewise.local.fleet import Fleet, Silence, running_fleet
 from edgewise.testing.clusters import temporary_cluster
 from edgewise.testing.eventually import eventually
-from tests.integration.conftest import free_port
 
 NAMESPACE = "default"
 CLIENTS = 5
 LOST_AFTER = 6.0
 BACK_SECONDS = 15.0
-FLEET = (FleetSession, ClientBinding, MemberCluster, SessionTemplate)
-MEMBER = (Session, SessionTemplate, PortClaim)
-
-
-@contextlib.asynccontextmanager
-async def fleet_of(hub: Cluster, members: dict[str, Cluster]) -> AsyncIterator[str]:
-    """The members enrolled and running, a template, and a token for an application."""
-    async with contextlib.AsyncExitStack() as stack:
-        client = await stack.enter_async_context(hub.client())
-        await install(client, FLEET)
-        for name, cluster in members.items():
-            member = await stack.enter_async_context(cluster.client())
-            await install(member, MEMBER)
-            await stack.enter_async_context(running_platform(cluster, gateway=False))
-            kubeconfig = self_contained(cluster.kubeconfig, None)
-            await enrol(client, NAMESPACE, name, MemberClusterSpec(region=name), kubeconfig)
-        pod = {"containers": [{"name": "x", "image": "edgewise.local/simulated:1"}]}
-        template = PodTemplate(name="demo", template={"spec": pod})
-        spec = SessionTemplateSpec(pod_templates=[template], timeout_seconds=60, exposure="None")
-        await client.create(SessionTemplate.named("demo", NAMESPACE, spec=spec))
-        token, kept = make_token(Role.APP, "arena")
-        await client.create(secret_of(kept, NAMESPACE))
-        yield token
-
-
-def server(hub: Cluster, folder: Path, number: int) -> tuple[Program, str]:
-    url = f"http://127.0.0.1:{free_port()}"
-    arguments = [
-        "server",
-        f"--kubeconfig={hub.kubeconfig}",
-        f"--namespace={NAMESPACE}",
-        f"--listen={url.removeprefix('http://')}",
-        "--metrics=",
-        "--suspect-after=2",
-        f"--lost-after={LOST_AFTER}",
-    ]
-    return Program(f"server {number}", arguments, folder / f"server-{number}.log", url), url
 
 
 async def seated(cluster: Cluster) -> set[str]:
@@ -92,22 +43,29 @@ def clusters() -> Iterator[tuple[Cluster, Cluster, Cluster]]:
 
 
 async def test_clients_are_back_elsewhere_and_nobody_is_in_two(
-    clusters: tuple[Cluster, Cluster, Cluster], tmp_path: Path
+    clusters: tuple[Cluster, Cluster, Cluster],
 ) -> None:
     hub, porto, paris = clusters
-    async with fleet_of(hub, {"porto": porto, "paris": paris}) as token:
-        await play(tmp_path, clusters, token)
+    members = {"porto": porto, "paris": paris}
+    silence = Silence(suspect_after=2, lost_after=LOST_AFTER)
+    async with running_fleet(hub, members, gateway=False, servers=2, silence=silence) as fleet:
+        async with hub.client() as client:
+            await client.create(template())
+        await play(clusters, fleet)
 
 
-async def play(folder: Path, clusters: tuple[Cluster, Cluster, Cluster], token: str) -> None:
+def template() -> SessionTemplate:
+    pod = {"containers": [{"name": "x", "image": "edgewise.local/simulated:1"}]}
+    pod_template = PodTemplate(name="demo", template={"spec": pod})
+    spec = SessionTemplateSpec(pod_templates=[pod_template], timeout_seconds=60, exposure="None")
+    return SessionTemplate.named("demo", NAMESPACE, spec=spec)
+
+
+async def play(clusters: tuple[Cluster, Cluster, Cluster], fleet: Fleet) -> None:
     hub, porto, paris = clusters
-    programs = [server(hub, folder, number) for number in (1, 2)]
-    for program, _ in programs:
-        await program.start()
-    first, second = (url for _, url in programs)
+    first, second = fleet.urls
+    token = fleet.token
     async with contextlib.AsyncExitStack() as stack:
-        for program, _ in programs:
-            stack.push_async_callback(program.stop)
         edgewise = await stack.enter_async_context(Edgewise(second, token))
 
         async def both_ready() -> bool:
@@ -125,7 +83,7 @@ async def play(folder: Path, clusters: tuple[Cluster, Cluster, Cluster], token: 
         assert await seated(porto) == {seat.client for seat in seats}
 
         # One replica dies, perhaps the leader; the clients do not notice.
-        await programs[0][0].kill()
+        await fleet.servers[0].kill()
         async with Edgewise(first, token, patience=0) as dead:
             try:
                 await dead.locations()
