@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,10 @@ from edgewise.api.installation import install
 from edgewise.api.sessions import PortClaim, Session, SessionTemplate
 from edgewise.bench.join import JoinBench
 from edgewise.bench.join_scale import Scale, ScaleBench
+from edgewise.bench.join_webrtc import WebrtcBench
+from edgewise.bench.join_webrtc import template as webrtc_template
+from edgewise.bench.webrtc_sample import check_sample
+from edgewise.bench.webrtc_stage import webrtc_stage
 from edgewise.cli.progress import shown_progress
 from edgewise.kube.client import Client
 from edgewise.local.clusters import Cluster
@@ -26,10 +31,22 @@ PODS_PER_NODE = 110
 KINDS = (SessionTemplate, Session, PortClaim)
 
 
+class Workload(StrEnum):
+    PLAIN = "plain"
+    WEBRTC = "webrtc"
+
+
 @app.command()
 def join(
+    workload: Annotated[
+        Workload,
+        typer.Option(help="The smallest server, or the WebRTC sample with its client and TURN."),
+    ] = Workload.PLAIN,
     rounds: Annotated[int, typer.Option(min=1, help="How often each way is measured.")] = 20,
     nodes: Annotated[int, typer.Option(min=1, help="Real nodes of the cluster.")] = 1,
+    at_once: Annotated[
+        int, typer.Option(min=0, help="WebRTC: clients that come at once, after the rounds.")
+    ] = 20,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="Many sessions on simulated nodes instead.")
     ] = False,
@@ -48,7 +65,13 @@ def join(
     ] = False,
 ) -> None:
     """Measure joins beside bare pods, in one run on a cluster of its own."""
-    if simulated:
+    if workload is Workload.WEBRTC:
+        if simulated:
+            raise typer.BadParameter(
+                "simulated nodes run no WebRTC server", param_hint="--workload"
+            )
+        figures = with_webrtc(rounds, nodes, at_once)
+    elif simulated:
         scale = Scale(
             sessions=sessions,
             clients=clients,
@@ -95,6 +118,17 @@ def for_real(rounds: int, nodes: int) -> dict[str, Any]:
         async def measure() -> dict[str, Any]:
             async with with_platform(cluster, gateway=True) as (client, _):
                 return await JoinBench(client, PYTHON_IMAGE, tell).run(rounds)
+
+        return asyncio.run(measure())
+
+
+def with_webrtc(rounds: int, nodes: int, at_once: int) -> dict[str, Any]:
+    check_sample()
+    with temporary_cluster("bench", nodes=nodes) as cluster:
+
+        async def measure() -> dict[str, Any]:
+            async with webrtc_stage(cluster, webrtc_template(), tell) as stage:
+                return await WebrtcBench(stage, tell).run(rounds, at_once)
 
         return asyncio.run(measure())
 

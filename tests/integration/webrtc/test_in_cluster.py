@@ -14,10 +14,10 @@ import yaml
 from webrtc_detector.ice import Turn
 from webrtc_detector.measure import Target, measure
 
+from edgewise.bench.webrtc_sample import images
 from edgewise.local.clusters import Cluster
 from edgewise.local.image_load import load, nodes_of
-from edgewise.local.image_oci import Settings
-from edgewise.local.images import App, build_app
+from edgewise.local.images import build_app
 from edgewise.sessions.turn import TurnRealm
 from edgewise.testing.clusters import temporary_cluster
 from tests.integration.webrtc.conftest import FILMING
@@ -28,21 +28,6 @@ ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "webrtc-detector"
 SECRET = "one secret for one test cluster"
 NODE_PORT = 30478
-IMAGES = [
-    App(
-        name="edgewise.local/webrtc-detector:1",
-        add=[(EXAMPLE / "webrtc_detector", "/app/webrtc_detector")],
-        requirements=EXAMPLE / "requirements.txt",
-        settings=Settings(
-            command=["python3", "-m", "webrtc_detector.server"], user="65534", folder="/app"
-        ),
-    ),
-    App(
-        name="edgewise.local/coturn:1",
-        debian=["coturn"],
-        settings=Settings(command=["turnserver"], user="65534"),
-    ),
-]
 
 
 class Kubectl:
@@ -68,7 +53,7 @@ class Kubectl:
 @pytest.fixture(scope="module")
 def kubectl() -> Iterator[Kubectl]:
     with temporary_cluster("webrtc", nodes=1) as cluster:
-        for app in IMAGES:
+        for app in images():
             load(build_app(app).archive, nodes_of([cluster]))
         kubectl = Kubectl(cluster)
         kubectl("create", "namespace", "edgewise-turn")

@@ -1,0 +1,80 @@
+"""A WebRTC client of a fleet, on a real cluster: one answer tells it all that it needs.
+
+It joins by the SDK with a token of its own, sends its offer through the gateway to the address
+of its seat, and its video through coturn with the credentials that it was given.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from webrtc_detector.ice import Turn, answer_lost_packets_quickly
+from webrtc_detector.measure import Filming, Report, Target, measure
+
+from edgewise.bench.webrtc_sample import sample_template
+from edgewise.bench.webrtc_stage import NAMESPACE, Stage, webrtc_stage
+from edgewise.client import Edgewise, Seat
+from edgewise.local.clusters import Cluster
+from edgewise.testing.clusters import temporary_cluster
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
+
+# Small and slow: what is shown does not need more, and other tests share the machine.
+FILMING = Filming(seconds=1.5, width=320, height=180, rate=10, connect_deadline=60)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with temporary_cluster("webrtc", nodes=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_retries() -> None:
+    answer_lost_packets_quickly()
+
+
+def tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+async def stream(seat: Seat, turn: list[Turn]) -> Report:
+    return await measure(Target(seat.endpoint("signal"), seat.client, turn), FILMING)
+
+
+def turn_of(seat: Seat) -> list[Turn]:
+    return msgspec.convert(msgspec.to_builtins(seat.ice_servers), list[Turn])
+
+
+async def test_clients_join_stream_and_get_boxes_back(cluster: Cluster) -> None:
+    template = sample_template()
+    template["metadata"]["namespace"] = NAMESPACE
+    async with webrtc_stage(cluster, template, tell) as stage:
+        async with Edgewise(stage.url, stage.token) as application:
+            await application.create_session("webrtc-detector", "room-1")
+            tokens = {
+                client: (await application.client_token("room-1", client)).token
+                for client in ("alice", "bob")
+            }
+        await a_client_gets_boxes(stage, "alice", tokens["alice"])
+        # The pod that alice leaves behind is reset, and serves whoever comes next.
+        await a_client_gets_boxes(stage, "bob", tokens["bob"])
+
+
+async def a_client_gets_boxes(stage: Stage, client: str, token: str) -> None:
+    async with Edgewise(stage.url, token).join("room-1", client=client, ready_within=120) as seat:
+        (server,) = seat.ice_servers
+        assert server.urls[0].startswith("turn:")
+        report = await stream(seat, turn_of(seat))
+        assert report.ok, report
+        assert report.relayed
+        # Nobody else's credentials would do.
+        forged = msgspec.structs.replace(
+            turn_of(seat)[0], credential="AAAAAAAAAAAAAAAAAAAAAAAAAAA="
+        )
+        refused = await stream(seat, [forged])
+        assert (refused.ok, refused.reason) == (False, "no-relay")
+        assert "refused the credentials" in refused.message
