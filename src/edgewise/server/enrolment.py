@@ -127,6 +127,10 @@ async def enrol(
         await hub.apply(secret, field_manager=FIELD_MANAGER)
     cluster = MemberCluster.named(name, namespace, spec=spec)
     await hub.apply(cluster, field_manager=FIELD_MANAGER)
+    if not spec.turn.urls:
+        # A secret that nobody uses any more is only there to be found.
+        with contextlib.suppress(NotFound):
+            await hub.delete(Secret, turn_secret_name(name), namespace)
 
 
 async def set_turn(hub: Client, namespace: str, name: str, turn: Turn, secret: bytes) -> None:

@@ -19,6 +19,8 @@ from edgewise.api.installation import install
 from edgewise.api.sessions import PodTemplate, SessionTemplate, SessionTemplateSpec
 from edgewise.client import Edgewise, EdgewiseError
 from edgewise.kube.client import Client
+from edgewise.kube.core import Secret
+from edgewise.sessions.turn import password
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fleet_rig import KINDS, StandIn
 from tests.integration.conftest import ApiServer, Authority, free_port
@@ -66,7 +68,12 @@ async def test_a_fleet_by_its_commands(
     stand_in = asyncio.create_task(StandIn(client, namespace, "here").run())
     hub = ("--kubeconfig", str(api_server.kubeconfig), "--namespace", namespace)
 
-    await do("fleet", "add", "here", "--region", "home", "--capacity", "5", *hub)
+    shared = tmp_path / "turn-secret"
+    shared.write_text("a secret that coturn knows, too\n")
+    turn = ("--turn-url", "turn:192.0.2.7:3478", "--turn-secret-file", str(shared))
+    await do("fleet", "add", "here", "--region", "home", "--capacity", "5", *turn, *hub)
+    await do("fleet", "add", "there", *turn, *hub)
+    await client.get(Secret, "edgewise-turn-there", namespace)
     await do("fleet", "add", "there", "--member", str(api_server.kubeconfig), *hub)
     listed = await do("fleet", "list", *hub)
     assert [line.split()[:2] for line in listed.splitlines()[1:]] == [
@@ -108,6 +115,9 @@ async def test_a_fleet_by_its_commands(
                 async with edgewise.join("room-1", client="alice") as seat:
                     assert seat.location == "here"
                     assert seat.ready
+                    (server,) = seat.ice_servers
+                    expected = password("a secret that coturn knows, too", server.username)
+                    assert server.credential == expected
 
             async with http.get(f"http://127.0.0.1:{metrics}/metrics") as answer:
                 text = await answer.text()
@@ -118,6 +128,9 @@ async def test_a_fleet_by_its_commands(
         id = reader.split("_")[1]
         await do("fleet", "token", "revoke", id, *hub)
         await do("fleet", "remove", "there", *hub)
+        await do("fleet", "remove", "here", *hub)
+        listing = await client.list(Secret, namespace)
+        assert not [each for each in listing.items if "turn" in each.metadata.name]
     stand_in.cancel()
     await asyncio.wait({stand_in})
 
@@ -171,6 +184,11 @@ async def test_sessions_by_a_servers_url(
         (["fleet", "add", "Bad Name"], "cannot name a cluster"),
         (["fleet", "add", "a", "--member", "/nonexistent"], "cannot read the kubeconfig"),
         (["fleet", "add", "a", "--ping-http", "ftp://x"], "--ping-http must be a URL"),
+        (["fleet", "add", "a", "--turn-url", "turn:x"], "--turn-secret-file belong together"),
+        (
+            ["fleet", "add", "a", "--turn-url", "turn:x", "--turn-secret-file", "/nonexistent"],
+            "cannot read /nonexistent",
+        ),
         (["fleet", "token", "create", "arena", "--role", "root"], "--role must be one of"),
         (["fleet", "token", "create", "Arena!"], "cannot name an application"),
         (["session", "list", "--server", "http://x"], "put an API token into EDGEWISE_TOKEN"),
