@@ -27,6 +27,7 @@ from edgewise.runtime.shared_caches import SharedCaches
 from edgewise.runtime.webhooks import AdmissionMetrics, Target, WebhookServer, configurations
 from edgewise.sessions.admission import webhooks
 from edgewise.sessions.books import Books, by_template
+from edgewise.sessions.child_kinds import GATEWAY_KINDS
 from edgewise.sessions.controller import SessionController
 from edgewise.sessions.held import HeldSession
 from edgewise.sessions.metrics import SessionMetrics
@@ -85,6 +86,7 @@ async def run_operator(client: Client, options: Options) -> None:
         ports=options.ports,
         node_host=options.node_host,
         gateway=options.gateway_api,
+        gateway_kinds=await known_gateway_kinds(client) if options.gateway_api else frozenset(),
     )
     metrics = Metrics()
     session_metrics = SessionMetrics(metrics.registry)
@@ -97,7 +99,6 @@ async def run_operator(client: Client, options: Options) -> None:
             publisher_of(options, found, http),
             cleaner,
             metrics=session_metrics,
-            gateway_api=bool(options.gateway_api),
         )
         templates = TemplateController(books, cleaner, metrics=session_metrics)
         election = Election(LEASE, options.namespace) if options.leader_election else None
@@ -117,6 +118,15 @@ async def run_operator(client: Client, options: Options) -> None:
             finally:
                 await sessions.resets.stop()
                 await templates.resets.stop()
+
+
+async def known_gateway_kinds(client: Client) -> frozenset[str]:
+    """A kind that is not there cannot be watched; whoever needs it is told so."""
+    found = set()
+    for each in GATEWAY_KINDS:
+        with contextlib.suppress(NotFound):
+            found.add((await client.kind_of(each.KIND.api_version, each.KIND.kind)).kind)
+    return frozenset(found)
 
 
 @contextlib.asynccontextmanager

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from edgewise.api.sessions import ClientStatus, Port, Revision
-from edgewise.sessions.children import seat_objects, seat_service_seen, wants_service
+from edgewise.api.sessions import ClientStatus, Revision
 from edgewise.sessions.digest import (
     LOST,
     NOT_READY,
@@ -18,16 +17,14 @@ from edgewise.sessions.digest import (
     WITHOUT_SEATS,
 )
 from edgewise.sessions.draft import Draft
-from edgewise.sessions.endpoints import port_in, port_url, seat_url
 from edgewise.sessions.observed import PodSeen
 from edgewise.sessions.orders import ClaimPort, FreePort, Publication
+from edgewise.sessions.places import Endpoints, endpoints_of
 from edgewise.sessions.routes import Seat, seat_routes
 from edgewise.sessions.seats import seat_id, seat_token, token_hash
 
 # Of these exposures, the gateway serves each TCP and UDP port of a seat at a port of its own.
 WITH_PUBLIC_PORTS = frozenset(("Gateway", "GatewayAPI"))
-
-Endpoints = dict[str, str]
 
 
 def address_clients(draft: Draft) -> None:
@@ -76,9 +73,9 @@ def _address(draft: Draft, client: str) -> None:
     tokens: dict[str, str] = {}
     served: list[tuple[Revision, str]] = []
     for seen, revision in places:
-        found = _endpoints(draft, client, record, seen, revision)
-        if found is None:
-            draft.set_client(client, _waiting(draft, client, record, ""))
+        found = endpoints_of(draft, client, record, seen, revision)
+        if isinstance(found, str):
+            draft.set_client(client, _waiting(draft, client, record, found))
             return
         if not found:
             continue
@@ -164,126 +161,6 @@ def _token(draft: Draft, client: str, pod_template: str) -> str:
     key = draft.seen.site.seat_key
     seat = seat_id(key, draft.seen.session.metadata.uid, client, pod_template)
     return token_hash(seat_token(key, seat))
-
-
-# One function per exposure: None while the endpoints do not work yet -------------------
-
-
-def _endpoints(
-    draft: Draft, client: str, record: ClientStatus, pod: PodSeen, revision: Revision
-) -> Endpoints | None:
-    published = record.endpoints.get(revision.pod_template, {})
-    match revision.exposure:
-        case "Gateway" | "GatewayAPI":
-            found = _at_gateway(draft, client, revision, published)
-            if found is not None and revision.exposure == "GatewayAPI":
-                draft.tentative[client, revision.pod_template] = found
-                return found if _accepted(draft, client, pod, revision, found) else None
-            return found
-        case "NodePort" | "LoadBalancer":
-            return _by_service(draft, client, pod, revision, published)
-        case "HostPort":
-            return _at_host(pod, revision)
-        case _:
-            return _inside(draft, client, pod, revision)
-
-
-def _at_gateway(
-    draft: Draft, client: str, revision: Revision, published: Endpoints
-) -> Endpoints | None:
-    site, pod_template = draft.seen.site, revision.pod_template
-    found: Endpoints = {}
-    for port in revision.ports:
-        if port.protocol == "HTTP":
-            old = published.get(port.name)
-            if old is None:
-                uid = draft.seen.session.metadata.uid
-                old = seat_url(site, seat_id(site.seat_key, uid, client, pod_template), port.name)
-            found[port.name] = old
-            continue
-        number = _public_port(draft, client, pod_template, port, published)
-        if number is None:
-            return None
-        found[port.name] = port_url(port.protocol, site.public_host, number)
-    return found
-
-
-def _public_port(
-    draft: Draft, client: str, pod_template: str, port: Port, published: Endpoints
-) -> int | None:
-    seen, holder = draft.seen, f"{client}/{pod_template}"
-    claim = seen.port_claims.get((holder, port.name))
-    number = port_in(published.get(port.name, ""))
-    if number and (claim is None or claim.number == number):
-        return number  # `_tend_ports` looks after the claim
-    if claim is not None:
-        # Claimed by an operator that ended before it could say so.
-        order = ClaimPort(claim.number, port.protocol, holder, port.name, claim)
-    else:
-        seed = f"{seen.session.metadata.uid}/{holder}/{port.name}"
-        picked = seen.pick_port(port.protocol, seed, draft.picked)
-        if picked is None:
-            draft.warn("PortsExhausted", f"no public {port.protocol} port is free")
-            return None
-        order = ClaimPort(picked, port.protocol, holder, port.name)
-    draft.picked.add(order.number)
-    draft.claim_ports.append(order)
-    return order.number
-
-
-def _accepted(
-    draft: Draft, client: str, pod: PodSeen, revision: Revision, endpoints: Endpoints
-) -> bool:
-    """Whether the cluster's own Gateway serves all of it."""
-    for child in seat_objects(draft, client, pod.name, revision, endpoints):
-        seen = draft.seen.children.get((child.kind, child.name))
-        if seen is None or seen.digest != child.digest:
-            return False
-        if child.kind != "Service" and not seen.accepted:
-            return False
-    return True
-
-
-def _by_service(
-    draft: Draft, client: str, pod: PodSeen, revision: Revision, published: Endpoints
-) -> Endpoints | None:
-    service = seat_service_seen(draft, client, pod.name, revision)
-    if service is None:
-        return None
-    found: Endpoints = {}
-    for port in revision.ports:
-        if revision.exposure == "LoadBalancer":
-            host, number = service.ingress, port.port
-        else:
-            host = draft.seen.site.node_host or draft.seen.node_addresses.get(pod.node, "")
-            number = service.node_ports.get(port.name, 0)
-        old = published.get(port.name)
-        if not host or not number:
-            return None
-        # Any node leads there, so a published address holds when the pod moves.
-        found[port.name] = old or port_url(port.protocol, host, number)
-    return found
-
-
-def _at_host(pod: PodSeen, revision: Revision) -> Endpoints | None:
-    found: Endpoints = {}
-    for port in revision.ports:
-        protocol = "UDP" if port.protocol == "UDP" else "TCP"
-        number = pod.host_ports.get((port.port, protocol))
-        if number is None or not pod.host_ip:
-            return None
-        found[port.name] = port_url(port.protocol, pod.host_ip, number)
-    return found
-
-
-def _inside(draft: Draft, client: str, pod: PodSeen, revision: Revision) -> Endpoints | None:
-    host = draft.ip_of[pod.name]
-    if wants_service(draft, revision):
-        service = seat_service_seen(draft, client, pod.name, revision)
-        if service is None:
-            return None
-        host = f"{service.name}.{draft.seen.session.metadata.namespace}.svc"
-    return {port.name: port_url(port.protocol, host, port.port) for port in revision.ports}
 
 
 # Public ports --------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class Hands:
             owner=owner,
             labels=labels,
             ordinal=order.ordinal,
-            host_ports=order.host_ports,
+            spot=order.spot,
         )
         try:
             await self._api.create(pod)

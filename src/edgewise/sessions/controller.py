@@ -82,16 +82,15 @@ class SessionController(Controller[HeldSession]):
         cleaner: Cleaner,
         *,
         metrics: SessionMetrics | None = None,
-        gateway_api: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`gateway_api`: whether the cluster has the Gateway API's kinds, to watch them."""
         self._books = books
         self._publisher = publisher
         self.metrics = metrics or SessionMetrics()
         self.child_kinds: tuple[type[Child], ...] = BOUND_KINDS
-        if gateway_api:
-            self.child_kinds += GATEWAY_KINDS
+        if books.site.gateway:
+            known = books.site.gateway_kinds
+            self.child_kinds += tuple(each for each in GATEWAY_KINDS if each.KIND.kind in known)
         # Under these keys nothing of another uid was left when they were last swept.
         self._swept: dict[Key, str] = {}
         self._pages = Pages()

@@ -5,10 +5,12 @@ Every manifest is complete, so server-side apply makes the object exactly this.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from edgewise.api.sessions import Port, Revision
 from edgewise.sessions import names
+from edgewise.sessions.site import Site
 
 Manifest = dict[str, Any]
 
@@ -97,6 +99,25 @@ def port_route(name: str, namespace: str, listeners: str, service: str, port: Po
         namespace,
         {"parentRefs": [parent]},
         {"backendRefs": [{"name": service, "port": port.port}]},
+    )
+
+
+def gateway_api_trouble(site: Site, ports: Iterable[Port]) -> str:
+    """Why the Gateway API cannot lead to these ports; empty if it can."""
+    if not site.gateway:
+        return (
+            "exposure GatewayAPI needs a Gateway to hang routes on: start the operator with "
+            "--gateway-api NAMESPACE/NAME"
+        )
+    needed = {f"{port.protocol}Route" for port in ports}
+    if needed - {"HTTPRoute"}:
+        needed.add("ListenerSet")
+    missing = sorted(needed - site.gateway_kinds)
+    if not missing:
+        return ""
+    return (
+        f"the cluster does not know the kind {' and '.join(missing)} of {GATEWAY_API}/v1: install "
+        "the CRDs of the Gateway API, then restart the operator"
     )
 
 

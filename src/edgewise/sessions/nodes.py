@@ -13,6 +13,7 @@ class NodeBook:
     def __init__(self) -> None:
         self.lost: dict[str, float] = {}
         self.addresses: dict[str, str] = {}
+        self.by_address: dict[str, str] = {}
         self._following: Cache[Node] | None = None
 
     def follow(self, nodes: Cache[Node]) -> None:
@@ -24,12 +25,15 @@ class NodeBook:
         if old is not None:
             self.lost.pop(old.metadata.name, None)
             self.addresses.pop(old.metadata.name, None)
+            for each in old.status.addresses:
+                self.by_address.pop(each.address, None)
         if new is None:
             return
         name = new.metadata.name
         since = lost_since(new)
         if since is not None:
             self.lost[name] = since
+        self.by_address |= dict.fromkeys((each.address for each in new.status.addresses), name)
         by_type = {address.type: address.address for address in new.status.addresses}
         for kind in _BEST_ADDRESS:
             if kind in by_type:

@@ -58,7 +58,9 @@ def observe(
         port_claims=books.ports.claims_of(meta.uid),
         pick_port=books.ports.pick,
         pick_host_port=partial(_pick_host_port, books),
+        host_port_taken=partial(books.pods.host_port_taken, meta.namespace),
         node_addresses=books.nodes.addresses,
+        nodes_by_address=books.nodes.by_address,
         children=children_of(names.SESSION_UID, meta.uid, cache, kinds),
         older_sessions=_older(session, workload, cache),
     )

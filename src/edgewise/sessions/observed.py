@@ -88,6 +88,10 @@ def no_port(_: str, __: str, ___: Set[int]) -> int | None:
     return None
 
 
+def no_matter(_: int, __: Set[str]) -> bool:
+    return False
+
+
 class Observed(msgspec.Struct, kw_only=True):
     session: Session
     site: Site
@@ -116,8 +120,11 @@ class Observed(msgspec.Struct, kw_only=True):
     port_claims: Mapping[tuple[str, str], PortClaimSeen] = {}
     pick_port: PickPort = no_port
     pick_host_port: PickPort = no_port
-    # Addresses of nodes, by name.
+    # Whether another pod than those named has taken this port of a node.
+    host_port_taken: Callable[[int, Set[str]], bool] = no_matter
+    # Addresses of nodes, by name, and the other way round.
     node_addresses: Mapping[str, str] = {}
+    nodes_by_address: Mapping[str, str] = {}
     # Services, routes and bound resources of this session, by (kind, name).
     children: Mapping[tuple[str, str], ChildSeen] = {}
     # The sessions of the template that are older than this one, where that is limited.

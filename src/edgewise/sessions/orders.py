@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from edgewise.api.sessions import ClientStatus, Reset
 from edgewise.sessions.observed import ChildSeen, ClaimSeen, PodSeen, PortClaimSeen
-from edgewise.sessions.pods import Made
+from edgewise.sessions.pods import ANYWHERE, Made, Spot
 from edgewise.sessions.routes import Route
 
 
@@ -18,7 +17,7 @@ class CreatePod(msgspec.Struct, frozen=True):
     ordinal: int
     made: Made
     pooled: bool  # it belongs to the template, so that other sessions can have it later
-    host_ports: Mapping[str, int] = {}
+    spot: Spot = ANYWHERE
 
 
 class ClaimPod(msgspec.Struct, frozen=True):

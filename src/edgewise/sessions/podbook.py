@@ -117,6 +117,13 @@ class PodBook:
         """All ports of nodes that pods have taken."""
         return frozenset().union(*self._host_ports.values())
 
+    def host_port_taken(self, namespace: str, number: int, but_by: Set[str]) -> bool:
+        """Whether a pod has taken this port of a node; those of `but_by` do not count."""
+        return any(
+            number in ports and not (key.namespace == namespace and key.name in but_by)
+            for key, ports in self._host_ports.items()
+        )
+
     def reserve(self, namespace: str, pods: list[str]) -> Callable[[], None]:
         """Keep pods from being offered while they are claimed; returns how to end that."""
         keys = {(namespace, pod) for pod in pods}

@@ -14,6 +14,18 @@ from edgewise.kube.core import Pod
 from edgewise.kube.objects import ObjectMeta, OwnerReference
 from edgewise.sessions import names
 
+_WISHES = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """Where a pod should listen."""
+
+    ports: dict[str, int] = {}
+    node: str = ""  # empty: anywhere
+
+
+ANYWHERE = Spot()
+
 
 class Made(msgspec.Struct, frozen=True):
     """A pod template as it is now, under the name that its pods carry."""
@@ -51,14 +63,16 @@ def build_pod(
     owner: OwnerReference,
     labels: Mapping[str, str],
     ordinal: int,
-    host_ports: Mapping[str, int] | None = None,
+    spot: Spot = ANYWHERE,
 ) -> Pod:
     """A pod of this revision. What the template's author said stays, ours is added."""
     template = made.template.template
     given: dict[str, Any] = template.get("metadata") or {}
     spec = template.get("spec") or {}
-    if host_ports:
-        spec = _with_host_ports(spec, made.revision.ports, host_ports)
+    if spot.ports:
+        spec = _with_host_ports(spec, made.revision.ports, spot.ports)
+    if spot.node:
+        spec = _preferring(spec, spot.node)
     return Pod(
         api_version=Pod.KIND.api_version,
         kind=Pod.KIND.kind,
@@ -95,6 +109,21 @@ def _with_host_ports(
             containers[0].setdefault("ports", []).append(entry)
         entry["hostPort"] = number
     return spec
+
+
+def _preferring(spec: dict[str, Any], node: str) -> dict[str, Any]:
+    """The same pod spec, with a wish for one node beside what the template's author said."""
+    term = {
+        "weight": 100,
+        "preference": {
+            "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]
+        },
+    }
+    affinity = spec.get("affinity") or {}
+    by_node = affinity.get("nodeAffinity") or {}
+    wishes = by_node.get(_WISHES) or []
+    by_node = {**by_node, _WISHES: [*wishes, term]}
+    return {**spec, "affinity": {**affinity, "nodeAffinity": by_node}}
 
 
 def _declared(

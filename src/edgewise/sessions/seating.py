@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from edgewise.sessions.digest import WITHOUT_SEATS
 from edgewise.sessions.draft import Draft
 from edgewise.sessions.health import resting
+from edgewise.sessions.host_ports import spot_for
 from edgewise.sessions.names import pod_name
-from edgewise.sessions.observed import ClaimSeen, PickPort, PodSeen
+from edgewise.sessions.observed import ClaimSeen, PodSeen
 from edgewise.sessions.orders import ClaimPod, CreatePod
 from edgewise.sessions.pods import Made, reuse_of
 
@@ -74,7 +75,7 @@ class _Seating:
 
     def place(self, groups: list[list[str]]) -> None:
         for group in groups:
-            pod = self._with_room(len(group)) or self._another(len(group))
+            pod = self._with_room(len(group)) or self._another(group)
             if pod is None:
                 return
             for client in group:
@@ -131,11 +132,11 @@ class _Seating:
                     found.append((seen.ready, pod))
         return [pod for _, pod in sorted(found)]
 
-    def _another(self, size: int) -> str | None:
+    def _another(self, group: list[str]) -> str | None:
         """Open one more pod, and keep its other seats for whoever comes next."""
-        pod = self._idle() or self._pooled() or self._new()
+        pod = self._idle() or self._pooled() or self._new(group[0])
         if pod is not None and self._most != 1:
-            free = self._most - size if self._most else 1 << 30
+            free = self._most - len(group) if self._most else 1 << 30
             if free:
                 self._open.append([True, free, pod])
         return pod
@@ -167,7 +168,7 @@ class _Seating:
         else:
             draft.tally.reuses += 1
 
-    def _new(self) -> str | None:
+    def _new(self, client: str) -> str | None:
         draft, made = self._draft, self._made
         if resting(draft, self._name):
             return None
@@ -175,24 +176,10 @@ class _Seating:
         ordinal = draft.take_ordinal()
         name = pod_name(meta.name, meta.uid, self._name, ordinal)
         pooled = draft.seen.template is not None and reuse_of(draft.workload) == "Template"
-        draft.create.append(CreatePod(name, ordinal, made, pooled, self._host_ports(name)))
+        spot = spot_for(draft, made, name, client)
+        draft.create.append(CreatePod(name, ordinal, made, pooled, spot))
         draft.revisions[made.name] = made.revision
         draft.add_pod(name, made.name, "", ordinal)
         if made.template.warm_pods:
             draft.tally.warm_misses += 1
         return name
-
-    def _host_ports(self, pod: str) -> dict[str, int]:
-        """For HostPort, a port of the node for each exposed one: no two pods share any."""
-        if self._made.revision.exposure != "HostPort":
-            return {}
-        return pick_host_ports(self._made, pod, self._draft.seen.pick_host_port)
-
-
-def pick_host_ports(made: Made, pod: str, pick: PickPort) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for port in made.revision.ports:
-        number = pick(port.protocol, f"{pod}/{port.name}", set(found.values()))
-        if number is not None:
-            found[port.name] = number
-    return found

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+GATEWAY_KINDS = frozenset(("HTTPRoute", "TCPRoute", "UDPRoute", "ListenerSet"))
+
 
 class PortRange(msgspec.Struct, frozen=True):
     """Public ports, both ends included. They must not be the system's own for outgoing
@@ -28,6 +30,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     ports: PortRange = PortRange()
     node_host: str = ""  # for NodePort; empty: the address of a node
     gateway: str = ""  # for GatewayAPI: namespace/name of the Gateway to hang routes on
+    # Those of its kinds that the cluster knows.
+    gateway_kinds: frozenset[str] = GATEWAY_KINDS
 
     def __repr__(self) -> str:
         return f"Site({self.public_url}, {self.public_host})"

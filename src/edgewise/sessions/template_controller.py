@@ -34,15 +34,15 @@ from edgewise.sessions.child_kinds import BOUND_KINDS, child_object
 from edgewise.sessions.children import Wanted, bound
 from edgewise.sessions.draft import named
 from edgewise.sessions.held import HeldSession
+from edgewise.sessions.host_ports import pick_host_ports
 from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.observe import children_of
 from edgewise.sessions.observed import ClaimSeen, PodSeen, TemplateSeen
 from edgewise.sessions.orders import CreatePod
 from edgewise.sessions.podbook import CLEANING, RETIRED
-from edgewise.sessions.pods import build_pod
+from edgewise.sessions.pods import Spot, build_pod
 from edgewise.sessions.pool_plan import Clean, PoolObserved, PoolPlan, Restore, Retire, plan_pool
 from edgewise.sessions.resetting import Cleaner, Resets
-from edgewise.sessions.seating import pick_host_ports
 
 # The pool is looked after in the background: changes of this much time are taken together.
 AT_MOST_EVERY = 0.2
@@ -356,7 +356,7 @@ class _PoolWork:
             owner=template_reference(seen),
             labels={names.TEMPLATE: meta.name, names.TEMPLATE_UID: meta.uid},
             ordinal=order.ordinal,
-            host_ports=host_ports,
+            spot=Spot(host_ports),
         )
         try:
             await self._api.create(pod)

@@ -15,6 +15,7 @@ from edgewise.api.sessions import (
     SessionSpec,
     SessionStatus,
 )
+from edgewise.kube.core import Node, Pod
 from edgewise.kube.objects import Key, ObjectMeta
 from edgewise.sessions import names
 from edgewise.sessions.endpoints import port_in, port_url, seat_in, seat_url
@@ -203,3 +204,78 @@ def test_names_are_short_enough_and_never_the_same() -> None:
     assert len(made) == 4 * 2 * 2 * 3
     assert all(len(name) <= 63 and name[-1].isalnum() for name in made)
     assert len(names.bound_name(LONG_NAME, "x" * 20)) <= 52
+
+
+async def test_without_a_gateway_to_hang_routes_on_a_sentence_says_so() -> None:
+    cases = {
+        "": (frozenset({"HTTPRoute"}), "start the operator with --gateway-api"),
+        "infra/edge": (frozenset({"HTTPRoute"}), "the kind ListenerSet and UDPRoute of gateway"),
+    }
+    for gateway, (kinds, sentence) in cases.items():
+        world = World(msgspec.structs.replace(SITE, gateway=gateway, gateway_kinds=kinds))
+        ports = [{"name": "http", "port": 80}, {"name": "game", "port": 7, "protocol": "UDP"}]
+        world.template(exposure="GatewayAPI", podTemplates=[pod_template(ports=ports)])
+        world.session(ann=True)
+        operator = Operator(world)
+        await world.settle(operator)
+        status = world.get().status
+        assert not status.clients["ann"].ready
+        assert sentence in status.clients["ann"].message
+        degraded = {each.type: each for each in status.conditions}["Degraded"]
+        assert (degraded.reason, degraded.status) == ("GatewayApiMissing", "True")
+        assert sentence in degraded.message
+        known = {each.KIND.kind for each in operator.sessions.child_kinds}
+        assert known.isdisjoint({"UDPRoute", "ListenerSet"}), "what is not there is not watched"
+
+
+def host_port_world() -> World:
+    world = World()
+    world.template(exposure="HostPort")
+    for name, address in (("node-1", "192.0.2.1"), ("node-2", "192.0.2.2")):
+        status = {"addresses": [{"type": "InternalIP", "address": address}]}
+        world.store.create(Node.KIND, {"metadata": {"name": name}})
+        world.store.patch(Node.KIND, Key("", name), {"status": status}, "status")
+    return world
+
+
+def wishes(pod: Pod) -> list[str]:
+    """Nodes on which the pod would rather run."""
+    found = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = found.get("preferredDuringSchedulingIgnoredDuringExecution") or []
+    return [value for each in terms for value in each["preference"]["matchFields"][0]["values"]]
+
+
+async def test_a_host_port_and_its_node_are_asked_for_again() -> None:
+    world = host_port_world()
+    world.session(ann=True)
+    operator = Operator(world)
+    await world.settle(operator)
+    before = world.get().status.clients["ann"]
+    [pod] = world.store.all(Pod)
+    assert wishes(pod) == []
+    world.delete(Pod, pod.metadata.name)
+    await world.settle(operator)
+    world.check()
+    after = world.get().status.clients["ann"]
+    assert after.pods != before.pods
+    assert after.endpoints == before.endpoints
+    [successor] = world.store.all(Pod)
+    assert wishes(successor) == ["node-1"]
+
+
+async def test_a_host_port_that_somebody_else_has_meanwhile_is_not_asked_for() -> None:
+    world = host_port_world()
+    world.session(ann=True)
+    operator = Operator(world)
+    await world.settle(operator)
+    [pod] = world.store.all(Pod)
+    before = world.get().status.clients["ann"]
+    raw = world.store.get(Pod, pod.key)
+    stolen = {"metadata": {"name": "thief", "namespace": NAMESPACE}, "spec": raw["spec"]}
+    stolen["metadata"]["labels"] = {names.POD_TEMPLATE: "x"}
+    world.store.create(Pod.KIND, msgspec.json.decode(msgspec.json.encode(stolen)))
+    world.delete(Pod, pod.metadata.name)
+    await world.settle(operator)
+    after = world.get().status.clients["ann"]
+    assert after.ready
+    assert after.endpoints != before.endpoints

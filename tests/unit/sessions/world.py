@@ -101,7 +101,6 @@ class Operator:
             world.gateways,
             world.cleaners,
             monotonic=world.clock,
-            gateway_api=bool(world.site.gateway),
         )
         self.templates = TemplateController(books, world.cleaners)
         self.workers = [
