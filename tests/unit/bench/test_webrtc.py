@@ -29,6 +29,7 @@ def test_the_figures_say_how_far_connecting_is_beyond_a_bare_pod() -> None:
     assert said["bare_s"]["p50"] == 2.0
     assert said["connect_s"] == {"n": 2, "p50": 2.5, "p95": 2.75, "p99": 2.75, "max": 2.75}
     assert said["beyond_bare_p50_s"] == 0.5
+    assert said["beyond_bare_mean_s"] == round(2.625 - 8 / 3, 4)
     assert said["steps_s"]["seated"]["p50"] == 2.0
     assert said["frame_to_box_ms"]["n"] == 3
     assert said["at_once"]["clients"] == 0
