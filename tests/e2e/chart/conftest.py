@@ -129,6 +129,8 @@ def installed(cluster: Cluster) -> Cluster:
         "image.tag": tag,
         "image.pullPolicy": "Never",
         "operator.replicas": 2,
+        # The cluster has no Gateway API, which must disturb nobody who does not ask for it.
+        "operator.gatewayApi": "infra/edge",
         "gateway.replicas": 2,
         "gateway.publicUrl": f"http://{PUBLIC_HOST}",
         "gateway.publicHost": PUBLIC_HOST,

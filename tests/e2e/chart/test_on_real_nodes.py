@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from edgewise.kube.errors import KubeError
+from edgewise.sessions.child_kinds import GATEWAY_KINDS
 from edgewise.testing.eventually import eventually
-from tests.e2e.chart.conftest import GATEWAY_HTTP, Installation
+from tests.e2e.chart import gateway_api
+from tests.e2e.chart.conftest import GATEWAY_HTTP, PUBLIC_HOST, Installation
 from tests.e2e.sessions import workloads
-from tests.e2e.sessions.workloads import HTTP, UDP, pods
+from tests.e2e.sessions.workloads import HTTP, NAMESPACE, UDP, pods
 
 pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="module")]
 
@@ -85,6 +87,38 @@ async def test_the_other_operator_takes_over(installation: Installation) -> None
     way = (await installation.service_address(), 80)
     assert await installation.pod_behind(ann.endpoints["server"], *way) == ann.pods["server"]
     await installation.both_ready("operator")
+
+
+async def test_the_gateway_api_is_missed_and_then_used(installation: Installation) -> None:
+    rooms, client = installation.rooms, installation.client
+    await rooms.make("routed", pods(ports=PORTS), exposure="GatewayAPI")
+    await rooms.say("routed", {"ann": True})
+    missed = await rooms.until("routed", "ann", lambda has: "install the CRDs" in has.message)
+    assert not missed.ready
+    for kind in GATEWAY_KINDS:
+        await client.apply(gateway_api.definition(kind))
+    for pod in installation.pods("operator"):
+        await installation.kill(pod)
+    await rooms.until("routed", "ann", lambda has: "infra/edge has not accepted" in has.message)
+    made = {kind: (await client.list(kind, NAMESPACE)).items for kind in GATEWAY_KINDS}
+    counts = {kind.KIND.kind: len(found) for kind, found in made.items()}
+    assert counts == {"HTTPRoute": 1, "UDPRoute": 1, "ListenerSet": 1, "TCPRoute": 0}
+    for kind, found in made.items():
+        for each in found:
+            await gateway_api.accept(client, kind, each.metadata.name)
+    ann = await rooms.until("routed", "ann", lambda has: has.ready)
+    assert ann.endpoints["server"]["http"].startswith(f"http://{PUBLIC_HOST}/s/")
+    assert ann.endpoints["server"]["game"].startswith(f"udp://{PUBLIC_HOST}:")
+    await rooms.kill(ann.pods["server"])
+    again = await rooms.recovered("routed", "ann", ann.pods["server"])
+    assert again.endpoints == ann.endpoints
+    await rooms.remove("routed")
+
+    async def nothing_is_left() -> None:
+        for kind in GATEWAY_KINDS:
+            assert (await client.list(kind, NAMESPACE)).items == []
+
+    await eventually(nothing_is_left, within=30, every=0.1)
 
 
 async def test_the_programs_had_all_the_rights_they_needed(installation: Installation) -> None:
