@@ -107,7 +107,8 @@ class Resource(Record):
     """A further object that comes and goes with a session, or with all of a template."""
 
     name: ShortLabel
-    """The object's name is made of the session's (or template's) name and this one."""
+    """The object is named SESSION-NAME, or TEMPLATE---NAME, where each dash in this name is
+    doubled. Where that has more than 52 characters, or a dot, a short hash is part of it."""
     scope: Literal["Session", "Template"] = "Session"
     """Session: made with the session, gone with it. Template: made when the first client of
     any session of the template joins, gone after the last one left."""

@@ -7,6 +7,7 @@ meanwhile hits all of them alike.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -30,6 +31,9 @@ RETRY_SECONDS = 0.002
 # A pod's network and control groups are taken down after the pod itself is gone; the next
 # measurement must not run beside that.
 QUIET_SECONDS = 0.3
+# The kubelet looks at some things once a second. What always began at the same moment of that
+# second would be measured too fast or too slow, every time.
+LOOP_SECONDS = 1.0
 
 
 class JoinBench:
@@ -85,10 +89,12 @@ class JoinBench:
         client = f"c{self._number}"
         for _ in range(PATCHES_PER_ROUND):
             await self._timed("patch", self._patch)
+        await self._out_of_step()
         bare = await self._timed("bare", self._bare)
         await self._client.delete(Pod, bare, NAMESPACE, grace_seconds=0)
-        await asyncio.sleep(QUIET_SECONDS)
+        await self._out_of_step()
         pod = await self._timed("cold", lambda: self._join("cold", client))
+        await self._out_of_step()
         await self._timed("recovery", lambda: self._recover("cold", client, pod))
         await self._leave("cold", client)
         await self._until_warm()
@@ -102,6 +108,9 @@ class JoinBench:
         if second != first:
             raise WaitedInVain(f"the pod {first} was not reused: {second} answered")
         await self._leave("reuse", client)
+
+    async def _out_of_step(self) -> None:
+        await asyncio.sleep(QUIET_SECONDS + random.random() * LOOP_SECONDS)
 
     async def _timed(self, what: str, do: Callable[[], Awaitable[str]]) -> str:
         began = time.perf_counter()

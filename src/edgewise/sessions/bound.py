@@ -20,13 +20,13 @@ WITH_PODS = frozenset(("Deployment", "StatefulSet", "Job"))
 
 
 def bound_manifest(resource: Resource, owner: str, namespace: str) -> dict[str, Any]:
-    """The object's name is `owner-resource`. Selectors and pod labels are narrowed to the
-    owner: two sessions of a template must never select each other's pods."""
+    """The object's name tells its owner (see `names.bound_name`). Selectors and pod labels are
+    narrowed to the owner: two sessions of a template must never select each other's pods."""
     manifest = copy.deepcopy(resource.manifest)
     kind = str(manifest.get("kind", ""))
     manifest["apiVersion"] = KINDS.get(kind, manifest.get("apiVersion", ""))
     metadata = manifest["metadata"] = manifest.get("metadata") or {}
-    metadata["name"] = names.bound_name(owner, resource.name)
+    metadata["name"] = names.bound_name(owner, resource.name, resource.scope)
     metadata["namespace"] = namespace
     mark = {names.BOUND: names.bound_label(owner, resource.scope)}
     spec = manifest.get("spec")

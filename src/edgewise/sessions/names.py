@@ -31,6 +31,7 @@ TEMPLATE_KIND = SessionTemplate.KIND
 TEMPLATE_FINALIZER = f"{GROUP}/in-use"
 
 _OWNER_PART = 24
+_BOUND_NAME = 52  # a StatefulSet adds a number and a hash to it
 
 
 def pod_name(owner: str, owner_uid: str, pod_template: str, ordinal: int) -> str:
@@ -38,12 +39,16 @@ def pod_name(owner: str, owner_uid: str, pod_template: str, ordinal: int) -> str
     return f"{_stem(owner, owner_uid, pod_template)}-{ordinal}"
 
 
-def bound_name(owner: str, resource: str) -> str:
-    """The name of a bound resource: readable, because other pods look it up by DNS."""
-    name = f"{owner}-{resource}".replace(".", "-")
-    if len(name) <= 52:  # a StatefulSet adds a number and a hash to it
+def bound_name(owner: str, resource: str, scope: str) -> str:
+    """The name of a bound resource: foreseeable, because other pods look it up by DNS, and
+    never that of another one. Dashes of the resource's own name are doubled, so the last odd
+    number of dashes is what divides: one after a session, three after a template."""
+    divider = "-" if scope == "Session" else "---"
+    name = f"{owner}{divider}{resource.replace('-', '--')}"
+    if len(name) <= _BOUND_NAME and "." not in owner:
         return name
-    return f"{_cut(owner, 52 - len(resource) - 7)}-{_hash(owner, length=5)}-{resource}"
+    mark = _hash(owner, resource, scope, length=5)
+    return f"{_cut(owner, _BOUND_NAME - len(resource) - len(mark) - 2)}-{mark}-{resource}"
 
 
 def bound_label(owner: str, scope: str) -> str:

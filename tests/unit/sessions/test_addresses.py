@@ -203,7 +203,7 @@ def test_names_are_short_enough_and_never_the_same() -> None:
     }
     assert len(made) == 4 * 2 * 2 * 3
     assert all(len(name) <= 63 and name[-1].isalnum() for name in made)
-    assert len(names.bound_name(LONG_NAME, "x" * 20)) <= 52
+    assert len(names.bound_name(LONG_NAME, "x" * 20, "Session")) <= 52
 
 
 async def test_without_a_gateway_to_hang_routes_on_a_sentence_says_so() -> None:

@@ -836,10 +836,10 @@ async def test_a_resource_of_a_template_is_there_while_anybody_is(world: World) 
     world.clients("s", ann=True)
     world.clients("t", bob=True)
     await world.advance(1, operator)
-    assert config_maps(world) == {"room-look"}
+    assert config_maps(world) == {"room---look"}
     world.clients("s", ann=None)
     await world.advance(1, operator)
-    assert config_maps(world) == {"room-look"}
+    assert config_maps(world) == {"room---look"}
     world.clients("t", bob=None)
     await world.advance(1, operator)
     assert not config_maps(world)

@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edgewise.api.sessions import Resource
 from edgewise.sessions import names
@@ -33,3 +35,37 @@ def test_labels_are_valid_and_of_one_owner_alone(scope: str, length: int) -> Non
     assert len(labels) == 2
     for label in labels:
         assert LABEL.fullmatch(label), label
+
+
+PARTS = st.lists(st.sampled_from(["a", "b", "-", "--", "."]), min_size=1, max_size=7).map("".join)
+OWNERS = PARTS.filter(lambda name: name[0] in "ab" and name[-1] in "ab")
+RESOURCES = OWNERS.filter(lambda name: "." not in name)
+SCOPES = st.sampled_from(["Session", "Template"])
+
+
+@given(
+    one=st.tuples(OWNERS, RESOURCES, SCOPES),
+    other=st.tuples(OWNERS, RESOURCES, SCOPES),
+)
+def test_no_two_bound_resources_have_the_same_name(
+    one: tuple[str, str, str], other: tuple[str, str, str]
+) -> None:
+    assert (names.bound_name(*one) == names.bound_name(*other)) == (one == other)
+
+
+def test_names_of_bound_resources_can_be_foreseen() -> None:
+    assert names.bound_name("x", "y-z", "Session") == "x-y--z"
+    assert names.bound_name("x-y", "z", "Session") == "x-y-z"
+    assert names.bound_name("x", "z", "Template") == "x---z"
+
+
+@pytest.mark.parametrize("owner", ["a" * 63, "a.b", "a-" * 30 + "b"])
+def test_long_names_and_dots_are_made_fit_for_dns(owner: str) -> None:
+    made = {
+        names.bound_name(owner, resource, scope)
+        for resource in ("r-s", "s", "x" * 20)
+        for scope in ("Session", "Template")
+    }
+    assert len(made) == 6
+    for name in made:
+        assert re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", name), name
