@@ -172,25 +172,26 @@ async def test_bound_resources_come_and_go(scope: str, stage: Stage) -> None:
     ]
     await stage.template(resources=resources)
     owner = "s" if scope == "Session" else "room"
+    prefix = "s-" if scope == "Session" else "room---"
     async with stage.operator():
         await stage.session("s", "ann")
         await stage.ready("ann")
 
         async def all_there() -> None:
             for name, (kind, _) in BOUND.items():
-                found = await stage.client.get(kind, f"{owner}-{name}", stage.namespace)
+                found = await stage.client.get(kind, f"{prefix}{name}", stage.namespace)
                 assert found.metadata.owner_references[0].name == owner
 
         await eventually(all_there, not_yet=(NotFound,))
-        deployment = await stage.client.get(Deployment, f"{owner}-files", stage.namespace)
+        deployment = await stage.client.get(Deployment, f"{prefix}files", stage.namespace)
         mark = {"app": "files", names.BOUND: names.bound_label(owner, scope)}
         assert deployment.spec["selector"]["matchLabels"] == mark
-        web = await stage.client.get(Service, f"{owner}-web", stage.namespace)
+        web = await stage.client.get(Service, f"{prefix}web", stage.namespace)
         assert web.spec.selector == mark
         version = deployment.metadata.resource_version
         await stage.clients(bob=True)
         await stage.ready("ann", "bob")
-        deployment = await stage.client.get(Deployment, f"{owner}-files", stage.namespace)
+        deployment = await stage.client.get(Deployment, f"{prefix}files", stage.namespace)
         assert deployment.metadata.resource_version == version, "it was applied without need"
 
         if scope == "Session":
