@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -31,7 +31,9 @@ from edgewise.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, No
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.cache import Cache
 from edgewise.runtime.selection import Selection
-from edgewise.runtime.shared_caches import SharedCaches
+
+if TYPE_CHECKING:
+    from edgewise.runtime.shared_caches import SharedCaches
 
 NextChange = Callable[[], Awaitable[None]]
 
@@ -207,6 +209,7 @@ class ClusterSessions:
             raise await self._unknown(error, Session, name) from error
 
     async def until_gone(self, session: SessionView, within: float) -> None:
+        from edgewise.runtime.shared_caches import SharedCaches  # noqa: PLC0415 - slow to import
         from edgewise.sessions.names import SESSION_UID, TEMPLATE_UID  # noqa: PLC0415
 
         # A pod that all sessions of a template share stays with the template.
@@ -234,6 +237,8 @@ class ClusterSessions:
     async def follow(
         self, name: str | None = None, *, everywhere: bool = False
     ) -> AsyncGenerator[Shown, None]:
+        from edgewise.runtime.shared_caches import SharedCaches  # noqa: PLC0415 - slow to import
+
         # What is not allowed or not there is said now; later troubles are waited out.
         if name is None:
             await self._client.list(Session, None if everywhere else self.namespace, limit=1)

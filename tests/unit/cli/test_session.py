@@ -1,6 +1,8 @@
 """`edgewise session` without a cluster: what it shows, what it refuses, what it explains."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -352,3 +354,12 @@ def test_a_file_with_a_session(tmp_path: Path) -> None:
         "",
         {"templateRef": {"name": "hello"}},
     )
+
+
+def test_commands_that_only_ask_do_not_load_what_keeps_caches() -> None:
+    """Each module that is loaded makes every call slower."""
+    check = (
+        "import sys, edgewise.cli.session_cluster; "
+        "print(*({'prometheus_client', 'edgewise.operator'} & sys.modules.keys()))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", check], text=True, timeout=60) == "\n"
