@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -74,6 +77,16 @@ class Installation:
         self._last_words += await self._lines(pod)
         await self.client.delete(Pod, pod.metadata.name, SYSTEM, grace_seconds=0)
 
+    @contextlib.contextmanager
+    def frozen_agent(self, pod: Pod) -> Iterator[None]:
+        """The agent of a gateway does nothing inside the block, and nobody is told."""
+        pid = agent_of(pod)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     async def logged(self) -> list[str]:
         """What all programs have said, also those that were killed."""
         found = list(self._last_words)
@@ -100,6 +113,18 @@ class Installation:
         by_udp = await ask_by_udp(host, port, b"hello")
         assert by_udp.decode() == f"{by_http['pod']} hello"
         return str(by_http["pod"])
+
+
+def agent_of(pod: Pod) -> int:
+    """The process of the gateway's agent: nodes are namespaces of this machine."""
+    host_name = f"HOSTNAME={pod.metadata.name}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            if b"--envoy=elsewhere" in command and host_name in environment:
+                return int(folder.name)
+    raise AssertionError(f"the agent of {pod.metadata.name} does not run")
 
 
 def helm(*arguments: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from edgewise.kube.errors import KubeError
 from edgewise.sessions.child_kinds import GATEWAY_KINDS
+from edgewise.sessions.publish import PATIENCE
 from edgewise.testing.eventually import eventually
 from tests.e2e.chart import gateway_api
 from tests.e2e.chart.conftest import GATEWAY_HTTP, PUBLIC_HOST, Installation
@@ -72,6 +73,30 @@ async def test_another_gateway_serves_while_one_is_replaced(installation: Instal
         assert await installation.pod_behind(has.endpoints["server"], *way) == has.pods["server"]
     way = (await installation.service_address(), 80)
     assert await installation.pod_behind(ann.endpoints["server"], *way) == ann.pods["server"]
+
+
+async def test_a_gateway_that_hangs_holds_up_joins_only_until_it_is_noticed(
+    installation: Installation,
+) -> None:
+    rooms = installation.rooms
+    await rooms.make("hanging", pods(seats=3, ports=PORTS))
+    await rooms.join("hanging", "ann")
+    hanging, other = installation.pods("gateway")
+    with installation.frozen_agent(hanging):
+        [bob] = await rooms.join("hanging", "bob")
+        # Its Envoy does not know bob: had he been called ready while clients were led there,
+        # one half of them would have found nobody.
+        ready = {pod.metadata.name: pod.ready for pod in installation.pods("gateway")}
+        assert ready == {hanging.metadata.name: False, other.metadata.name: True}
+        way = (await installation.service_address(), 80)
+        assert await installation.pod_behind(bob.endpoints["server"], *way) == bob.pods["server"]
+        # Nobody waits any more.
+        began = asyncio.get_running_loop().time()
+        await rooms.join("hanging", "cleo")
+        assert asyncio.get_running_loop().time() - began < PATIENCE
+    await installation.both_ready("gateway")
+    way = (hanging.status.pod_ip, GATEWAY_HTTP)
+    assert await installation.pod_behind(bob.endpoints["server"], *way) == bob.pods["server"]
 
 
 async def test_the_other_operator_takes_over(installation: Installation) -> None:
