@@ -150,3 +150,4 @@ async def test_the_programs_had_all_the_rights_they_needed(installation: Install
     said = await installation.logged()
     assert any("leads" in line for line in said), "nothing was read"
     assert [line for line in said if "orbidden" in line] == []
+    assert [line for line in said if '"level":"error"' in line or "Traceback" in line] == []

@@ -53,6 +53,9 @@ def command(binary: Path, bootstrap: Path, workers: int, log_level: str) -> list
         str(workers),
         "--log-level",
         log_level,
+        # Otherwise each new UDP port is a warning that a field of its configuration is young.
+        "--component-log-level",
+        "misc:error",
         "--drain-time-s",
         str(DRAIN_SECONDS),
         "--drain-strategy",
