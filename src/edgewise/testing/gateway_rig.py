@@ -148,11 +148,11 @@ class UdpClient(asyncio.DatagramProtocol):
 class Gateway:
     """The agent's parts between routes and Envoy, and an Envoy."""
 
-    def __init__(self, run_dir: Path, settings: Settings) -> None:
+    def __init__(self, run_dir: Path, settings: Settings, drain_seconds: float = 1.0) -> None:
         self.run_dir = run_dir
         self.settings = settings
         self.new_agent()
-        self.envoy = EnvoyProcess(run_dir, self.metrics, workers=2, drain_seconds=1.0)
+        self.envoy = EnvoyProcess(run_dir, self.metrics, workers=2, drain_seconds=drain_seconds)
         self._supervisor: asyncio.Task[None] | None = None
 
     def new_agent(self) -> None:

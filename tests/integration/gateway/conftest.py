@@ -33,8 +33,10 @@ def run_dir() -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def running(run_dir: Path, **settings: object) -> AsyncIterator[Gateway]:
-    gateway = Gateway(run_dir, settings_for_test(**settings))
+async def running(
+    run_dir: Path, *, drain_seconds: float = 1.0, **settings: object
+) -> AsyncIterator[Gateway]:
+    gateway = Gateway(run_dir, settings_for_test(**settings), drain_seconds)
     await gateway.start()
     try:
         await gateway.ready()

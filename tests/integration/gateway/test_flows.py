@@ -275,7 +275,7 @@ async def test_a_second_stream_of_the_same_envoy_replaces_the_first(gateway):
 
 async def test_open_connections_get_time_to_end_when_the_gateway_stops(run_dir, pods, http):
     pod = await pods("a")
-    async with running(run_dir) as gateway:
+    async with running(run_dir, drain_seconds=20) as gateway:
         await gateway.serve("ns/s", route(pod, "seat-a"))
         pid = gateway.envoy.pid
         chat = await http.ws_connect(gateway.url("/s/seat-a/http/"))

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgewise.api.sessions import Session, SessionTemplate
+from edgewise.api.sessions import SessionTemplate
 from edgewise.cli import demo
-from edgewise.cli.demo_objects import POD_TEMPLATE, PORT_NAME, session, template
+from edgewise.cli.demo_objects import NAMESPACE, POD_TEMPLATE, TEMPLATE, template
 from edgewise.local.doctor import Check
 from edgewise.local.image_oci import ImageError
 
@@ -16,9 +16,9 @@ def test_demos_at_the_same_time_have_clusters_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEWISE_STATE_DIR", str(tmp_path))
-    with demo.own_cluster() as first, demo.own_cluster() as second:
-        assert (first, second) == ("demo", "demo-2")
-    with demo.own_cluster() as again:
+    with demo.own_name() as first, demo.own_name() as second:
+        assert (first, second) == ("demo", "demo2")
+    with demo.own_name() as again:
         assert again == "demo"
     assert list(tmp_path.iterdir()) == []
 
@@ -27,11 +27,12 @@ def test_what_a_killed_demo_left_is_removed_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EDGEWISE_STATE_DIR", str(tmp_path))
-    (tmp_path / "clusters" / "demo").mkdir(parents=True)
+    for part in ("hub", "porto"):
+        (tmp_path / "clusters" / f"demo-{part}").mkdir(parents=True)
     removed: list[str] = []
     monkeypatch.setattr(demo.clusters, "down", removed.append)
-    with demo.own_cluster() as name:
-        assert removed == [name]
+    with demo.own_name() as name:
+        assert removed == [f"{name}-hub", f"{name}-porto"]
 
 
 GOOD = Check("root", good=True, found="user id 0")
@@ -62,12 +63,8 @@ def test_nodes_are_simulated_only_for_a_reason_that_is_said(
     assert demo.why_not_real() == why
 
 
-def test_its_template_and_session_are_what_the_types_say() -> None:
+def test_its_template_is_what_the_types_say() -> None:
     made = msgspec.convert(template("edgewise.local/python:1"), SessionTemplate)
     (pods,) = made.spec.pod_templates
     assert pods.name == POD_TEMPLATE
-    assert [port.name for port in pods.ports] == [PORT_NAME]
-    follower = msgspec.convert(session(), Session)
-    assert follower.spec.template_ref is not None
-    assert follower.spec.template_ref.name == made.metadata.name
-    assert follower.metadata.namespace == made.metadata.namespace
+    assert (made.metadata.namespace, made.metadata.name) == (NAMESPACE, TEMPLATE)

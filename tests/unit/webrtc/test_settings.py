@@ -63,8 +63,8 @@ def test_types_of_candidates() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "either the server's URL or --targets"),
-        (["http://h", "--targets", "x"], "either the server's URL or --targets"),
+        ([], "either the server's URL, or --targets"),
+        (["http://h", "--targets", "x"], "either the server's URL, or --targets"),
         (["ftp://h"], "is not the URL of a server"),
         (["http://h", "--size", "big"], "--size must look like"),
         (["http://h", "--size", "641x360"], "--size must be even"),

@@ -11,6 +11,7 @@ ANSWER_SECONDS = 5.0
 
 
 class Stat(msgspec.Struct):
+    name: str = ""
     value: int = 0
 
 
@@ -36,9 +37,17 @@ class EnvoyAdmin:
         await self.ask("POST", "/drain_listeners?graceful&skip_exit")
 
     async def connections(self) -> int:
-        _, body = await self.ask("GET", "/stats?format=json&filter=^server.total_connections$")
-        found = msgspec.json.decode(body, type=Stats)
-        return found.stats[0].value if found.stats else 0
+        """How many connections clients have at this moment.
+
+        Not `server.total_connections`: Envoy counts that once every few seconds only.
+        """
+        filter = r"^listener\..*\.downstream_cx_active$"
+        _, body = await self.ask("GET", f"/stats?format=json&filter={filter}")
+        return sum(
+            stat.value
+            for stat in msgspec.json.decode(body, type=Stats).stats
+            if not stat.name.startswith("listener.admin.") and ".worker_" not in stat.name
+        )
 
     async def figures(self) -> bytes:
         """Envoy's own metrics, as Prometheus reads them."""
