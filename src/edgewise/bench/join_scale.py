@@ -103,15 +103,19 @@ class ScaleBench:
                 f"session {_name(number)} with {count} clients ready",
                 within=PATIENCE,
             )
-        if scale.warm:
-            await self._templates.until(
-                Key(NAMESPACE, "scale"),
-                lambda seen: seen is not None and (seen.status.warm or 0) >= scale.warm,
-                f"{scale.warm} warm pods",
-                within=PATIENCE,
-            )
-        await self._until_idle(0)
+        await self._until_warm()
         self._tell(f"all clients were ready after {time.monotonic() - began:.0f} s")
+
+    async def _until_warm(self) -> None:
+        """Nothing is left to do, and every warm pod is there."""
+        warm = self._scale.warm
+        await self._templates.until(
+            Key(NAMESPACE, "scale"),
+            lambda seen: seen is not None and (seen.status.warm or 0) >= warm,
+            f"{warm} warm pods",
+            within=PATIENCE,
+        )
+        await self._until_idle(0)
 
     async def _restart(self) -> dict[str, Any]:
         """From the start of a new operator's process until it has seen to every session.
@@ -197,11 +201,16 @@ class ScaleBench:
         )
         after = await self._metrics()
         writes = await self._writes_since(before, joins)
+        began = time.perf_counter()
+        await self._until_warm()
+        refill = time.perf_counter() - began
         raw += await self._raw_patches(scale.seconds / 2)
         raw_rate = raw / scale.seconds
         rate = joins / seconds
         return {
             "joins": joins,
+            # What the joins have put off: the pool was full again so much later.
+            "refilled_after_s": round(refill, 1),
             "warm_hits": int(after.total("edgewise_session_warm_hits_total") - hits),
             "joins_per_s": round(rate, 1),
             "raw_patches_per_s": round(raw_rate, 1),

@@ -21,6 +21,9 @@ from edgewise.sessions.pods import Made, made_from, reuse_of
 
 # Pods that are made in one go; the rest follows, so that joins are not held up.
 MOST_AT_ONCE = 20
+# While joins keep coming, a pool that is more than half full is not refilled: each new pod
+# would cost the API server as much as a join. Seconds without a join end that.
+LULL = 1.0
 
 
 class PoolObserved(msgspec.Struct, kw_only=True):
@@ -31,6 +34,7 @@ class PoolObserved(msgspec.Struct, kw_only=True):
     gone_pods: frozenset[str] = frozenset()
     resets: Mapping[str, bool] = {}
     resting_until: float = 0.0  # warm pods that failed by themselves are given a rest
+    taken_at: float = 0.0  # when a join last took one of the waiting pods
 
 
 class Retire(msgspec.Struct, frozen=True):
@@ -220,6 +224,10 @@ class _Pool:
         missing = wanted - len(pods)
         if missing > 0 and self._seen.resting_until > self._now:
             plan.by(self._seen.resting_until)
+            return
+        lull = self._seen.taken_at + LULL
+        if 0 < missing < len(pods) and self._now < lull <= self._now + LULL:
+            plan.by(lull)
             return
         room = max(0, MOST_AT_ONCE - len(plan.create))
         plan.more |= missing > room

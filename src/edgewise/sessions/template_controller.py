@@ -3,7 +3,7 @@ is in use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -39,7 +39,7 @@ from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.observe import children_of
 from edgewise.sessions.observed import ClaimSeen, PodSeen, TemplateSeen
 from edgewise.sessions.orders import CreatePod
-from edgewise.sessions.podbook import CLEANING, RETIRED
+from edgewise.sessions.podbook import CLEANING, RETIRED, Entry
 from edgewise.sessions.pods import Spot, build_pod
 from edgewise.sessions.pool_plan import Clean, PoolObserved, PoolPlan, Restore, Retire, plan_pool
 from edgewise.sessions.resetting import Cleaner, Resets
@@ -81,6 +81,8 @@ class TemplateController(Controller[SessionTemplate]):
         self._last: dict[str, float] = {}
         self._counted: dict[str, float] = {}
         self._failures: dict[str, tuple[int, float]] = {}
+        # How many pods were waiting for somebody, and when they last became fewer.
+        self._waiting: dict[str, tuple[int, float]] = {}
         self.wake: Callable[[Key], None] = lambda _: None
         self.resets = Resets(cleaner, self._wake)
         self.watches = (
@@ -147,6 +149,7 @@ class TemplateController(Controller[SessionTemplate]):
         if left:
             return Requeue.after(1.0)
         self._last.pop(template.metadata.uid, None)
+        self._waiting.pop(template.metadata.uid, None)
         return None
 
     async def gone(self, key: Key) -> None:
@@ -199,6 +202,7 @@ class TemplateController(Controller[SessionTemplate]):
                     if entry.pod and (result := self.resets.result(entry.pod.uid)) is not None
                 },
                 resting_until=self._failures.get(uid, (0, 0.0))[1],
+                taken_at=self._last_taken(uid, pool),
             )
             plan = plan_pool(seen, self.clock())
             if not plan.confirm_sessions and not plan.confirm_pods:
@@ -213,6 +217,14 @@ class TemplateController(Controller[SessionTemplate]):
                 except NotFound:
                     gone_pods.add(pod)
         raise TryAgainNow(f"the pool of {template.key} is not known for certain")
+
+    def _last_taken(self, uid: str, pool: Mapping[str, Entry]) -> float:
+        waiting = sum(1 for entry in pool.values() if entry.pod is not None and not entry.holder)
+        before, taken_at = self._waiting.get(uid, (0, 0.0))
+        if waiting < before:
+            taken_at = self.clock()
+        self._waiting[uid] = (waiting, taken_at)
+        return taken_at
 
     async def _lives(self, uid: str, name: str, namespace: str) -> bool:
         if not name:
