@@ -22,8 +22,9 @@ from edgewise.sessions.pods import Made, made_from, reuse_of
 # Pods that are made in one go; the rest follows, so that joins are not held up.
 MOST_AT_ONCE = 20
 # While joins keep coming, a pool that is more than half full is not refilled: each new pod
-# would cost the API server as much as a join. Seconds without a join end that.
+# would cost the API server as much as a join. After so many seconds without a join it is.
 LULL = 1.0
+MOST_IN_A_RUSH = 8
 
 
 class PoolObserved(msgspec.Struct, kw_only=True):
@@ -226,10 +227,11 @@ class _Pool:
             plan.by(self._seen.resting_until)
             return
         lull = self._seen.taken_at + LULL
-        if 0 < missing < len(pods) and self._now < lull <= self._now + LULL:
+        rush = self._now < lull <= self._now + LULL
+        if rush and 0 < missing < len(pods):
             plan.by(lull)
             return
-        room = max(0, MOST_AT_ONCE - len(plan.create))
+        room = max(0, (MOST_IN_A_RUSH if rush else MOST_AT_ONCE) - len(plan.create))
         plan.more |= missing > room
         meta = self._template.metadata
         for _ in range(min(missing, room)):
