@@ -39,7 +39,7 @@ docs: setup ## build the site into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
 chaos: engine ## the long fault suites
-	EDGEWISE_CHAOS=1 $(bin)/pytest -m chaos
+	EDGEWISE_CHAOS=1 $(bin)/pytest -m chaos -n $(WORKERS) --dist loadfile
 
 format: setup ## let ruff rewrite what it can
 	$(bin)/ruff check --fix .

@@ -12,6 +12,7 @@ from edgewise.local.engine_cache import put_link
 from edgewise.local.engine_go import Go
 from edgewise.local.engine_pins import BUILD_FLAGS, EngineError, Module, Pins
 from edgewise.local.engine_progress import Progress
+from edgewise.local.scratch import unfinished
 
 # Seen on a machine with two cores: modules, objects and temporary files together.
 ROOM = {"kubernetes": 5_000_000_000, "kwok": 2_000_000_000, "coredns": 2_000_000_000}
@@ -23,7 +24,7 @@ def build(module: Module, pins: Pins, go: Go, target: Path, progress: Progress) 
     target.mkdir(parents=True, exist_ok=True)
     check_room(module, target)
     log = target / f"{module.name}.log"
-    fresh = target / f".{module.binary}.{os.getpid()}"
+    fresh = unfinished(target / module.binary)
     started = time.monotonic()
     progress(subject, f"building with Go {go.version}")
     try:

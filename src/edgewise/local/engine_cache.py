@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgewise.local.engine_progress import Progress
+from edgewise.local.scratch import unfinished
 
 
 def cache_root() -> Path:
@@ -29,7 +30,6 @@ def alone(file: Path, subject: str, progress: Progress) -> Iterator[None]:
 
 def put_link(target: str, link: Path) -> None:
     """Make `link` point to `target`, replacing what is there in one step."""
-    fresh = link.with_name(f".{link.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
+    fresh = unfinished(link)
     fresh.symlink_to(target)
     fresh.replace(link)

@@ -1,7 +1,6 @@
 """Fetching published programs: checked, resumable, and quick to say that there is no internet."""
 
 import hashlib
-import os
 import re
 import shutil
 import tarfile
@@ -16,6 +15,7 @@ from typing import Any
 from edgewise.local.engine_pins import EngineError
 from edgewise.local.engine_progress import Progress
 from edgewise.local.engine_releases import Release
+from edgewise.local.scratch import unfinished
 
 CHUNK = 1 << 20
 ATTEMPTS = 3
@@ -69,7 +69,7 @@ def download(release: Release, subject: str, target: Path, progress: Progress) -
             f"{release.url} does not have its published {release.algorithm} checksum: "
             "something between here and there changed it"
         )
-    fresh = target / f".{release.program}.{os.getpid()}"
+    fresh = unfinished(target / release.program)
     try:
         extract(part, release.member, fresh)
         fresh.chmod(0o755)

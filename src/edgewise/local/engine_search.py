@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgewise.local.engine_pins import Pins
+from edgewise.local.scratch import unfinished
 
 # How each program says its version. `init` says none: it is only taken from a
 # directory that is known to hold the engine.
@@ -99,7 +100,7 @@ class VersionMemory:
             version = self.known[key] = ask_version(path)
             with contextlib.suppress(OSError):  # a memory that cannot be kept is only slower
                 self.file.parent.mkdir(parents=True, exist_ok=True)
-                fresh = self.file.with_suffix(f".{os.getpid()}")
+                fresh = unfinished(self.file)
                 fresh.write_text(json.dumps(self.known))
                 fresh.replace(self.file)
         return version

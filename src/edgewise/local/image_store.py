@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -23,6 +22,7 @@ from edgewise.local.image_oci import (
     read_archive,
     write_archive,
 )
+from edgewise.local.scratch import unfinished
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def image(name: str, settings: Settings, layers: Sequence[Blob]) -> Image:
     path = folder / f"{label}-{key}.tar"
     if not path.exists():
         check_room(folder)
-        fresh = folder / f".{label}.{os.getpid()}"
+        fresh = unfinished(path)
         try:
             write_archive(fresh, name, settings, layers, arch)
             forget_others(folder, label, path)

@@ -15,6 +15,7 @@ import msgspec
 
 from edgewise.local.addresses import AddressPlan
 from edgewise.local.errors import LocalError
+from edgewise.local.scratch import unfinished
 from edgewise.local.spec import ClusterSpec
 
 LINK_PREFIX = "ew-"
@@ -147,7 +148,7 @@ def key(folder: Path, name: str) -> Path:
 
 def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     """All of the file or none of it, also when this process is killed on the way."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = unfinished(path)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
         file.write(data)
     partial.replace(path)

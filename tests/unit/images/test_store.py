@@ -1,5 +1,6 @@
 """What was made before is not made again, and never found half-made."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -112,3 +113,16 @@ def test_a_full_disk_is_noticed_first(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ImageError, match="GB of disk"):
         image_store.layer("base", "0" * 16, make, silent)
     assert make.calls == 0
+
+
+def test_the_same_image_written_by_many_threads_at_once(cache: Path) -> None:
+    layers = [image_store.layer("base", "0" * 16, Maker(b"x" * 1_000_000), silent)]
+    with ThreadPoolExecutor(8) as threads:
+        made = list(
+            threads.map(
+                lambda _: image_store.image("edgewise.local/many:1", Settings(), layers).digest,
+                range(16),
+            )
+        )
+    assert len(set(made)) == 1
+    assert len(names(cache / "archives")) == 1
