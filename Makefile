@@ -20,7 +20,7 @@ demo: setup ## see it at work
 	@$(bin)/edgewise demo
 
 test: lint types layers generated docs engine ## everything that CI checks
-	$(bin)/pytest -n $(WORKERS) --dist loadfile --durations=25
+	$(bin)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
 
 lint: setup ## style and common mistakes
 	$(bin)/ruff check .

@@ -8,6 +8,7 @@ import pytest
 from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.cli.session_cluster import ClusterSessions
 from edgewise.cli.session_views import view_client
+from edgewise.testing.eventually import eventually
 from tests.e2e.sessions import workloads
 from tests.e2e.sessions.conftest import Rooms
 from tests.e2e.sessions.traffic import ask_by_udp
@@ -114,7 +115,12 @@ async def test_only_what_belongs_to_a_seat_is_reachable(rooms: Rooms) -> None:
         assert seen["pod"] == ann.pods["server"], header
 
     await rooms.leave("closed", "ann")
-    assert await rooms.status(url) in (404, 503), "who has left is not there any more"
+
+    async def unreachable() -> bool:
+        return await rooms.status(url) in (404, 503)
+
+    # The gateway is told of it a moment after the status says so.
+    await eventually(unreachable, within=3)
     assert (await rooms.ask(bob.endpoints["server"]["http"]))["pod"] == bob.pods["server"]
     await rooms.delete("closed")
 
