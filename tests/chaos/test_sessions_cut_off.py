@@ -1,6 +1,6 @@
 """Sessions on a real API server, with an operator that is killed at any of its writes.
 
-`make test` plays a few cut points of each scenario, `make chaos` every one of them, before
+`make test` plays one cut point of each scenario, `make chaos` every one of them, before
 and after the write.
 """
 
