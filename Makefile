@@ -5,7 +5,7 @@ bin := .venv/bin
 # Test files at once. Each may start clusters, so that more than the cores gains nothing.
 WORKERS ?= 2
 
-.PHONY: help setup engine demo test lint types layers generated docs chaos lock format clean
+.PHONY: help setup engine demo test lint types layers generated reference docs chaos lock format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -34,12 +34,17 @@ layers: setup ## each layer imports only from the layers below it
 
 generated: setup ## generated files are what the code says
 	$(bin)/edgewise crds check
+	$(bin)/python tools/reference.py --check
+
+reference: setup ## write the reference pages anew
+	$(bin)/edgewise crds generate
+	$(bin)/python tools/reference.py
 
 docs: setup ## build the site into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
 
 chaos: engine ## the long fault suites
-	EDGEWISE_CHAOS=1 $(bin)/pytest -m chaos -n $(WORKERS) --dist loadfile
+	EDGEWISE_CHAOS=1 $(bin)/pytest -m chaos -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 format: setup ## let ruff rewrite what it can
 	$(bin)/ruff check --fix .

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, Router, get
+from litestar import Litestar, Request, Response, Router, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -40,14 +40,14 @@ def openapi_routes() -> Router:
     @get("/v1/openapi.json", open=True, include_in_schema=False)
     async def show(request: Request[Any, Any, Any]) -> Response[bytes]:
         if not written:
-            written.append(msgspec.json.encode(schema_of(request)))
+            written.append(msgspec.json.encode(schema_of(request.app)))
         return Response(written[0], media_type="application/json")
 
     return Router("/", route_handlers=[show])
 
 
-def schema_of(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = request.app.openapi_schema.to_schema()
+def schema_of(app: Litestar) -> dict[str, Any]:
+    schema: dict[str, Any] = app.openapi_schema.to_schema()
     for operations in schema["paths"].values():
         for operation in operations.values():
             body = operation.get("requestBody") if isinstance(operation, dict) else None

@@ -187,11 +187,16 @@ def _explained(error: ValidationException) -> str:
 
 def documented(*statuses: int) -> dict[int, ResponseSpec]:
     """For OpenAPI: what a route may answer besides success."""
-    texts = {status: title for _, status, _, title in reversed(_PROBLEMS)}
-    texts.update({status: title for status, (_, title) in _TITLES.items()})
+    kinds: dict[int, dict[str, str]] = {}
+    for _, status, slug, title in _PROBLEMS:
+        kinds.setdefault(status, {})[slug] = title
+    kinds.update({status: {slug: title} for status, (slug, title) in _TITLES.items()})
     return {
         status: ResponseSpec(
-            Problem, generate_examples=False, description=texts[status], media_type=MEDIA_TYPE
+            Problem,
+            generate_examples=False,
+            description="; ".join(f"{slug}: {title}" for slug, title in kinds[status].items()),
+            media_type=MEDIA_TYPE,
         )
         for status in statuses
     }
