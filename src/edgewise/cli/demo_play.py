@@ -146,8 +146,10 @@ class Play:
         await self._until(gone, f"{name} gone")
         self._guests[successor] = other
         await other.join(self._edgewise)
-        if await self._pod_of(cluster, successor) != pod:
-            raise DemoError(f"{pod} was not reused")
+        got = await self._pod_of(cluster, successor)
+        if got != pod:
+            where = f"{got or 'no pod there'}, in {other.seat.location}: {other.seat.why}"
+            raise DemoError(f"{successor} did not get {pod}, but {where}")
         await self._speaking(successor)
         self._stage.say(f"{successor} was ready after {other.took:.2f} s, in {pod}")
 

@@ -30,6 +30,7 @@ async def shows(page: Page, selector: str, *words: str) -> None:
 
 
 async def log_in(page: Page, token: str) -> None:
+    await shows(page, "#login button:enabled", "Connect")
     await page.run(
         f"document.getElementById('token').value = {token!r};"
         "document.querySelector('#login button').click()"

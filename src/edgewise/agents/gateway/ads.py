@@ -82,10 +82,12 @@ class AdsServer:
             for job in done:
                 job.result()
         finally:
+            # At once: the end of a connection is told twice, by its requests running out and
+            # by a cancellation, and one that comes while the jobs are waited for cuts that short.
+            self._streams.leave(stream)
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
-            self._streams.leave(stream)
 
     async def _listen(
         self,

@@ -192,6 +192,8 @@ $("login").addEventListener("submit", (event) => {
   connect($("token").value.trim());
   $("token").value = "";
 });
+// Before this, a click would only load the page again.
+document.querySelector("#login button").disabled = false;
 $("forget").addEventListener("click", () => forget());
 for (const kind of ["click", "keydown"]) {
   $("sessions").addEventListener(kind, (event) => {
