@@ -27,7 +27,7 @@ from edgewise.local.spec import HOST
 
 NEAR, FAR = "porto", "paris"
 # Region, and milliseconds from here, one way.
-LOCATIONS = {NEAR: ("eu-west", 5.0), FAR: ("eu-central", 20.0)}
+LOCATIONS = {NEAR: ("eu-west", 5.0), FAR: ("eu-central", 40.0)}
 
 app = typer.Typer()
 
