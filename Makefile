@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 bin := .venv/bin
+# Tests start some hundred Python programs, which take twice as long if each compiles itself.
+unexport PYTHONDONTWRITEBYTECODE
 # Test files at once. Each may start clusters, so that more than the cores gains nothing.
 WORKERS ?= 2
 
