@@ -39,7 +39,7 @@ async def test_a_client_whose_heartbeats_stop_is_lost_and_then_gone(rig: FleetRi
     session, _ = await replica.lifecycle.create(new, owner="arena")
     names = {}
     for client in ("silent", "heard"):
-        joined = await replica.joining.join(session, client, Wish(lease_seconds=5))
+        joined = await replica.joining.join(session, client, Wish(lease_seconds=8))
         names[client] = joined.binding.metadata.name
     await replica.joining.join(session, "trusted", Wish(lease_seconds=0))
 
