@@ -9,7 +9,23 @@ from edgewise.local.doctor import real_nodes_trouble
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
+# The files of these folders share one cluster. It is there while they run, in one worker.
+SHARING = ("tests/e2e/local/", "tests/e2e/sessions/")
+
 _skipped: dict[str, str] = {}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several workers: a file goes to one of them, and so does a folder that shares."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return next((folder for folder in SHARING if file.startswith(folder)), file)
+
+    return ByFileOrFolder(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

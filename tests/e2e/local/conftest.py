@@ -9,7 +9,7 @@ from edgewise.local.clusters import Cluster
 from edgewise.testing.clusters import temporary_cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
     with temporary_cluster("pods", nodes=2, simulated_nodes=2, region="eu-west") as cluster:
         yield cluster

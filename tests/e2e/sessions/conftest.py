@@ -130,13 +130,13 @@ class Rooms:
         await self.client.delete(SessionTemplate, name, NAMESPACE)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
     with temporary_cluster("rooms", nodes=2) as cluster:
         yield cluster
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def rooms(cluster: Cluster) -> AsyncIterator[Rooms]:
     async with cluster.client() as client:
         await install(client, kinds())
