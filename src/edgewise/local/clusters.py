@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from edgewise.kube.client import Client
-from edgewise.kube.config import load_access
 from edgewise.local import manager, processes, registry
 from edgewise.local.cabling import running_inits
 from edgewise.local.component import CONTROL_PLANE
+from edgewise.local.connecting import connect
 from edgewise.local.errors import LocalError, NoSuchCluster, StartFailed
 from edgewise.local.kubeconfigs import context_name
 from edgewise.local.layout import ClusterRecord, Home, homes
@@ -26,6 +26,9 @@ from edgewise.local.preparation import Supplies, get_supplies, write_files
 from edgewise.local.readiness import Starting, Tell
 from edgewise.local.spec import ClusterSpec
 from edgewise.local.teardown import changing, take_down
+
+if TYPE_CHECKING:
+    from edgewise.kube.client import Client
 
 __all__ = ["Cluster", "ClusterSpec", "bring_up", "down", "get", "list_clusters", "up"]
 
@@ -78,7 +81,7 @@ class Cluster:
 
     def client(self) -> Client:
         """A client with the administrator's rights; use it as an async context manager."""
-        return Client(load_access(self.kubeconfig))
+        return connect(self.kubeconfig)
 
     def program(self, name: str) -> str:
         """The path of an engine program, such as kubectl."""
@@ -118,7 +121,7 @@ async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: floa
             raise StartFailed(f"cluster {home.name!r} was taken down while it began") from None
         attempt = Starting(home, record, tell, timeout)
         manager.ensure(home)
-        async with Client(load_access(home.kubeconfig), timeout=10) as client:
+        async with connect(home.kubeconfig, timeout=10) as client:
             await attempt.until_api_answers(client)
             await attempt.apply_first_objects(client)
             await attempt.create_simulated_nodes(client)

@@ -7,11 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgewise.kube.client import Client
 from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Node
 from edgewise.kube.errors import AlreadyExists, ApiError, KubeError
@@ -19,6 +18,9 @@ from edgewise.local import manager, progress
 from edgewise.local.bootstrap import first_objects, simulated_node
 from edgewise.local.errors import StartFailed
 from edgewise.local.layout import ClusterRecord, Home
+
+if TYPE_CHECKING:
+    from edgewise.kube.client import Client
 
 # A component that ended this often while the cluster was starting will not come up.
 TOO_OFTEN = 4

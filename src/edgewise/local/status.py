@@ -10,14 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from edgewise.kube.client import Client
-from edgewise.kube.config import load_access
 from edgewise.kube.core import Node, Pod
 from edgewise.kube.errors import KubeError
 from edgewise.local import cgroups, processes, progress
 from edgewise.local.cabling import WHOLE_CLUSTER, cuts
 from edgewise.local.clusters import Cluster
 from edgewise.local.component import CONTROL_PLANE
+from edgewise.local.connecting import connect
 from edgewise.local.connections import peers
 from edgewise.local.control_plane import SIMULATED
 from edgewise.local.faults import component_names, main_processes
@@ -68,7 +67,7 @@ async def observe(cluster: Cluster) -> ClusterStatus:
     try:
         async with (
             asyncio.timeout(_API_SECONDS),
-            Client(load_access(cluster.kubeconfig), timeout=_API_SECONDS) as client,
+            connect(cluster.kubeconfig, timeout=_API_SECONDS) as client,
         ):
             nodes = (await client.list(Node)).items
             pods = (await client.list(Pod)).items
