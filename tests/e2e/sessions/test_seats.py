@@ -182,6 +182,11 @@ async def talks_to(endpoints: dict[str, str], pod: str) -> None:
 
 async def test_a_template_in_use_stays_and_says_why(rooms: Rooms) -> None:
     await rooms.make("held")
+    key = workloads.key("held")
+    # A template that nobody has seen yet is simply gone.
+    await rooms.templates.until(
+        key, lambda seen: seen is not None and bool(seen.metadata.finalizers), "its protection"
+    )
     await rooms.client.delete(SessionTemplate, "held", NAMESPACE)
 
     def says(seen: SessionTemplate | None) -> bool:
@@ -190,7 +195,6 @@ async def test_a_template_in_use_stays_and_says_why(rooms: Rooms) -> None:
             for each in seen.status.conditions
         )
 
-    key = workloads.key("held")
     await rooms.templates.until(key, says, "the reason why it stays")
     [ann] = await rooms.join("held", "ann")
     assert (await rooms.ask(ann.endpoints["server"]["http"]))["pod"] == ann.pods["server"]
