@@ -257,18 +257,18 @@ def test_of_too_many_those_that_are_not_ready_go_first() -> None:
 
 
 REFILLS = {
-    "a pool that is more than half full, while people join": (4, NOW - 0.5, 0),
-    "the same, after a lull": (4, NOW - 1.5, 2),
-    "the same, when the clock was set back": (4, NOW + 3600, 2),
-    "a pool that is half full, while people join": (3, NOW - 0.5, 3),
-    "an empty pool, while people join": (0, NOW - 0.5, 6),
+    "a pool that is more than a quarter full, while people join": (3, NOW - 0.5, 0),
+    "the same, after a lull": (3, NOW - 1.5, 5),
+    "the same, when the clock was set back": (3, NOW + 3600, 5),
+    "a pool that is a quarter full, while people join": (2, NOW - 0.5, 6),
+    "an empty pool, while people join": (0, NOW - 0.5, 8),
 }
 
 
 @pytest.mark.parametrize(("left", "taken_at", "made"), REFILLS.values(), ids=REFILLS)
 def test_joins_go_before_refills(left: int, taken_at: float, made: int) -> None:
     pool = {f"p-{number}": entry(ordinal=number) for number in range(left)}
-    seen = PoolObserved(template=template(warm_pods=6, next=9), pool=pool, taken_at=taken_at)
+    seen = PoolObserved(template=template(warm_pods=8, next=9), pool=pool, taken_at=taken_at)
     plan = plan_pool(seen, NOW)
     assert len(plan.create) == made
     assert (plan.deadline == taken_at + 1.0) is (made == 0)
