@@ -23,7 +23,7 @@ from tests.integration.conftest import ApiServer
 from tests.unit.sessions.scenarios import SCENARIOS, play
 
 LONG = os.environ.get("EDGEWISE_CHAOS", "") not in ("", "0")
-CUTS = 1  # of each scenario, in `make test`
+CUTS = 2  # of each scenario, in `make test`
 
 pytestmark = pytest.mark.chaos
 

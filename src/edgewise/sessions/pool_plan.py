@@ -21,9 +21,9 @@ from edgewise.sessions.pods import Made, made_from, reuse_of
 
 # Pods that are made in one go; the rest follows, so that joins are not held up.
 MOST_AT_ONCE = 20
-# While joins keep coming, a pool with more than this part of its pods is not refilled: each new
-# pod would cost the API server as much as a join. After so many seconds without a join it is.
-RESERVE = 4  # a quarter
+# While joins keep coming, a pool that has more than its reserve is not refilled: each new pod
+# would cost the API server as much as a join. After so many seconds without a join it is.
+RESERVE = 0.25  # of the warm pods that are wanted
 LULL = 1.0
 MOST_IN_A_RUSH = 8
 
@@ -229,7 +229,7 @@ class _Pool:
             return
         lull = self._seen.taken_at + LULL
         rush = self._now < lull <= self._now + LULL
-        if rush and missing > 0 and wanted < RESERVE * len(pods):
+        if rush and missing > 0 and len(pods) > RESERVE * wanted:
             plan.by(lull)
             return
         room = max(0, (MOST_IN_A_RUSH if rush else MOST_AT_ONCE) - len(plan.create))

@@ -19,7 +19,7 @@ from edgewise.testing.traces import Traces
 
 pytestmark = pytest.mark.root
 
-RUNS = 20 if os.environ.get("EDGEWISE_CHAOS") else 2
+RUNS = 20 if os.environ.get("EDGEWISE_CHAOS") else 3
 EDGEWISE = [sys.executable, "-m", "edgewise.cli"]
 
 
