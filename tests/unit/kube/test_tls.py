@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import tempfile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from edgewise.kube import tls
 from edgewise.kube.tls import ClientCertificate, Pem, ServerTrust, make_context
+from edgewise.local.identities import Leaf
+from edgewise.local.pki import ensure_pki
 from tests.unit.kube.pems import make_pair
 
 
@@ -54,3 +57,41 @@ def test_the_systems_authorities_are_loaded_only_where_they_count(
     assert len(context.get_ca_certs()) == int(own_authority)
     with pytest.raises(AssertionError):
         make_context(ServerTrust(), None)
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_client_shows_its_certificate_without_the_authority(tmp_path: Path, inline: bool) -> None:
+    """OpenSSL would add it, and the API server verifies all it is shown with each request."""
+    user = Leaf(file="user", authority="ca", common_name="somebody")
+    server = Leaf(file="server", authority="ca", common_name="api", server=True, names=("api",))
+    ensure_pki(tmp_path, ["ca"], [user, server], [])
+
+    def pem(name: str) -> Pem:
+        path = tmp_path / name
+        return Pem(data=path.read_bytes()) if inline else Pem(path=str(path))
+
+    offered = make_context(
+        ServerTrust(authority=pem("ca.crt")), ClientCertificate(pem("user.crt"), pem("user.key"))
+    )
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    asking.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    asking.load_verify_locations(tmp_path / "ca.crt")
+    asking.verify_mode = ssl.CERT_REQUIRED
+
+    assert set(certificates_shown(offered, asking, "api")) == {"somebody"}
+
+
+def certificates_shown(
+    client: ssl.SSLContext, server: ssl.SSLContext, server_name: str
+) -> list[str]:
+    """The common names that the server was told, by a handshake in memory."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(to_client, to_server, server_hostname=server_name)
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(3):
+        for end in (ours, theirs):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    # Public from Python 3.13 on.
+    told: list[Any] = theirs._sslobj.get_unverified_chain()  # type: ignore[attr-defined]
+    return [dict(pair[0] for pair in one.get_info()["subject"])["commonName"] for one in told]
