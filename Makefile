@@ -4,8 +4,8 @@
 bin := .venv/bin
 # Tests start some hundred Python programs, which take twice as long if each compiles itself.
 unexport PYTHONDONTWRITEBYTECODE
-# Test files at once. Each may start clusters, so that more than the cores gains nothing.
-WORKERS ?= 2
+# Test files at once: one more than cores, because some of them wait for a time to pass.
+WORKERS ?= 3
 
 .PHONY: help setup engine demo test lint types layers generated reference docs chaos lock format clean
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
 import time
 from pathlib import Path
@@ -26,7 +27,11 @@ from edgewise.sessions.routes import Protocol, Route
 from edgewise.testing.eventually import eventually
 
 LOOPBACK = "127.0.0.1"
-FIRST_PORT, LAST_PORT = 21410, 21490
+# Each worker of a test run has ports of its own: two Envoys that take the same one, which Linux
+# lets them, would each get a part of the other's connections.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 5
+FIRST_PORT = 21410 + 100 * _WORKER
+LAST_PORT = FIRST_PORT + 99
 
 _next_port = itertools.cycle(range(FIRST_PORT, LAST_PORT + 1))
 

@@ -1,46 +1,69 @@
-"""The Gateway API as far as the operator sees it: its kinds, and somebody who accepts routes."""
+"""The Gateway API as the operator sees it: its real kinds, and somebody who accepts routes."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from edgewise.kube.client import Client
-from edgewise.sessions.child_kinds import Child, ListenerSet
+from edgewise.local.engine_cache import cache_root
+from edgewise.local.engine_go import find_go
+from edgewise.local.engine_pins import read_pins, source_directory
+from edgewise.sessions.child_kinds import GATEWAY_KINDS, Child, ListenerSet
 from tests.e2e.sessions.workloads import NAMESPACE
 
+MODULE = "sigs.k8s.io/gateway-api@v1.6.3"
+CHECKSUM = "h1:lKpJa5bGlraC/QeACvCpsHLdmO6y0iKfzVl6gzaFEYc="
 
-def definition(kind: type[Child]) -> dict[str, Any]:
-    """A CRD that takes anything: what the real ones refuse is not what is tested here."""
-    what = kind.KIND
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{what.plural}.{what.group}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+
+def definitions(folder: Path) -> list[dict[str, Any]]:
+    """The CRDs of the standard channel that are used, from the module that carries them."""
+    go = find_go(read_pins(source_directory()), cache_root(), lambda *_: None)
+    done = subprocess.run(
+        [go.program, "mod", "download", "-json", MODULE],
+        cwd=folder,
+        env={
+            **os.environ,
+            "GOMODCACHE": str(folder / "modules"),
+            "GOFLAGS": "-mod=mod -modcacherw",
         },
-        "spec": {
-            "group": what.group,
-            "scope": "Namespaced",
-            "names": {"kind": what.kind, "plural": what.plural, "singular": what.kind.lower()},
-            "versions": [
-                {
-                    "name": what.version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": anything},
-                    "subresources": {"status": {}},
-                }
-            ],
-        },
-    }
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    fetched = json.loads(done.stdout)
+    assert fetched["Sum"] == CHECKSUM
+    standard = Path(fetched["Dir"], "config", "crd", "standard")
+    files = [f"{kind.KIND.group}_{kind.KIND.plural}.yaml" for kind in GATEWAY_KINDS]
+    return [yaml.safe_load((standard / file).read_text()) for file in files]
 
 
-async def accept(client: Client, kind: type[Child], name: str) -> None:
+async def accept(client: Client, kind: type[Child], each: Child) -> None:
     """What the controller of the Gateway would say."""
-    accepted = [{"type": "Accepted", "status": "True"}]
-    status: dict[str, Any] = {"parents": [{"conditions": accepted}]}
-    if kind is ListenerSet:
-        status = {"conditions": accepted}
-    await client.patch(kind, name, NAMESPACE, body={"status": status}, subresource="status")
+    accepted = {
+        "type": "Accepted",
+        "status": "True",
+        "reason": "Accepted",
+        "message": "",
+        "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "observedGeneration": each.metadata.generation,
+    }
+    status: dict[str, Any] = {"conditions": [accepted]}
+    if kind is not ListenerSet:
+        controller = "example.test/gateway-controller"
+        status = {
+            "parents": [
+                {"parentRef": parent, "controllerName": controller, "conditions": [accepted]}
+                for parent in each.spec["parentRefs"]
+            ]
+        }
+    body = {"status": status}
+    await client.patch(kind, each.metadata.name, NAMESPACE, body=body, subresource="status")

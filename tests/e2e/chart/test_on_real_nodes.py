@@ -1,6 +1,7 @@
 """The chart's own pods on real nodes: they start, review, serve, and take over from each other."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -114,14 +115,16 @@ async def test_the_other_operator_takes_over(installation: Installation) -> None
     await installation.both_ready("operator")
 
 
-async def test_the_gateway_api_is_missed_and_then_used(installation: Installation) -> None:
+async def test_the_gateway_api_is_missed_and_then_used(
+    installation: Installation, tmp_path: Path
+) -> None:
     rooms, client = installation.rooms, installation.client
     await rooms.make("routed", pods(ports=PORTS), exposure="GatewayAPI")
     await rooms.say("routed", {"ann": True})
     missed = await rooms.until("routed", "ann", lambda has: "install the CRDs" in has.message)
     assert not missed.ready
-    for kind in GATEWAY_KINDS:
-        await client.apply(gateway_api.definition(kind))
+    for definition in gateway_api.definitions(tmp_path):
+        await client.apply(definition)
     for pod in installation.pods("operator"):
         await installation.kill(pod)
     await rooms.until("routed", "ann", lambda has: "infra/edge has not accepted" in has.message)
@@ -130,7 +133,7 @@ async def test_the_gateway_api_is_missed_and_then_used(installation: Installatio
     assert counts == {"HTTPRoute": 1, "UDPRoute": 1, "ListenerSet": 1, "TCPRoute": 0}
     for kind, found in made.items():
         for each in found:
-            await gateway_api.accept(client, kind, each.metadata.name)
+            await gateway_api.accept(client, kind, each)
     ann = await rooms.until("routed", "ann", lambda has: has.ready)
     assert ann.endpoints["server"]["http"].startswith(f"http://{PUBLIC_HOST}/s/")
     assert ann.endpoints["server"]["game"].startswith(f"udp://{PUBLIC_HOST}:")

@@ -14,9 +14,11 @@ import pytest
 from webrtc_detector.ice import Turn, answer_lost_packets_quickly
 from webrtc_detector.measure import Filming, Report, Target, measure
 
-from edgewise.bench.webrtc_sample import sample_template
+from edgewise.bench.webrtc_sample import TURN_NAMESPACE, sample_template
 from edgewise.bench.webrtc_stage import NAMESPACE, Stage, webrtc_stage
 from edgewise.client import Edgewise, Seat
+from edgewise.kube.client import Client
+from edgewise.kube.core import Pod, Secret
 from edgewise.local.clusters import Cluster
 from edgewise.testing.clusters import temporary_cluster
 
@@ -62,6 +64,7 @@ async def test_clients_join_stream_and_get_boxes_back(cluster: Cluster) -> None:
         await a_client_gets_boxes(stage, "alice", tokens["alice"])
         # The pod that alice leaves behind is reset, and serves whoever comes next.
         await a_client_gets_boxes(stage, "bob", tokens["bob"])
+        await the_relay_shows_its_secret_to_nobody(stage.client)
 
 
 async def a_client_gets_boxes(stage: Stage, client: str, token: str) -> None:
@@ -78,3 +81,15 @@ async def a_client_gets_boxes(stage: Stage, client: str, token: str) -> None:
         refused = await stream(seat, [forged])
         assert (refused.ok, refused.reason) == (False, "no-relay")
         assert "refused the credentials" in refused.message
+
+
+async def the_relay_shows_its_secret_to_nobody(client: Client) -> None:
+    secret = (await client.get(Secret, "turn", TURN_NAMESPACE)).data["secret"]
+    (relay,) = [pod.metadata.name for pod in (await client.list(Pod, TURN_NAMESPACE)).items]
+
+    async def inside(*command: str) -> bytes:
+        return (await client.exec(relay, TURN_NAMESPACE, list(command))).stdout
+
+    assert secret in await inside("cat", "/tmp/turnserver.conf")
+    assert secret not in await inside("sh", "-c", "cat /proc/[0-9]*/cmdline")
+    assert secret.decode() not in await client.logs(relay, TURN_NAMESPACE)

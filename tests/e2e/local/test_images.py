@@ -5,7 +5,6 @@ import io
 import json
 import tarfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,8 @@ from edgewise.local.image_layer import Layer
 from edgewise.local.image_load import load, nodes_of
 from edgewise.local.image_oci import Settings
 from edgewise.local.images import App, build_app
-from edgewise.testing.clusters import temporary_cluster
 
 pytestmark = pytest.mark.root
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with temporary_cluster("images", nodes=1) as cluster:
-        yield cluster
 
 
 async def logs_of(client: Client, name: str, image: str, command: list[str] | None = None) -> str:
@@ -81,17 +73,6 @@ async def test_the_base_has_what_its_name_promises(cluster: Cluster) -> None:
         said = await logs_of(client, "base", images.PYTHON_IMAGE, ["sh", "-c", script])
     assert said.startswith("Python 3.")
     assert said.rstrip().endswith("2")
-
-
-async def test_edgewise_runs_from_its_own_image(cluster: Cluster) -> None:
-    made = images.edgewise_image()
-    load(made.archive, nodes_of([cluster]))
-    script = "edgewise --version; envoy --version; python3 -c 'import litestar, grpc, uvloop'"
-    async with cluster.client() as client:
-        said = await logs_of(client, "edgewise", made.name, ["sh", "-ec", script])
-    assert said.startswith("edgewise ")
-    assert "envoy" in said
-    assert "Error" not in said
 
 
 def docker_archive(path: Path, name: str, program: Path) -> Path:
