@@ -57,6 +57,10 @@ class ApiError(KubeError):
         self.retry_after = retry_after
 
 
+class BadRequest(ApiError):
+    """400: the object cannot even be read, such as a text where a list belongs."""
+
+
 class Unauthorized(ApiError):
     """401: the API server does not know who is asking."""
 
@@ -105,6 +109,7 @@ class Status(msgspec.Struct, rename="camel"):
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
+    400: BadRequest,
     401: Unauthorized,
     403: Forbidden,
     404: NotFound,
@@ -114,6 +119,8 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     429: TooManyRequests,
 }
 _BY_REASON: dict[str, type[ApiError]] = {"AlreadyExists": AlreadyExists, "Expired": Gone}
+# To an object that it cannot read, server-side apply answers 500, as if that were its own fault.
+_UNREADABLE = "failed to create typed patch object"
 _status_decoder = msgspec.json.Decoder(Status)
 
 
@@ -125,6 +132,8 @@ def error_from_status(status: Status, retry_after: float | None = None) -> ApiEr
         # The API server leaves the field out, or writes 0, where it has no advice.
         retry_after = float(seconds) if isinstance(seconds, int) and seconds > 0 else None
     error = _BY_REASON.get(status.reason) or _BY_STATUS.get(status.code)
+    if status.code == 500 and status.message.startswith(_UNREADABLE):
+        error = BadRequest
     if error is None:
         error = ServerError if status.code >= 500 else ApiError
     return error(status.code, status.reason, status.message, details, retry_after)

@@ -18,6 +18,7 @@ from edgewise.runtime.admission import AdmissionRequest, Allowed, Denied, Verdic
 from edgewise.runtime.webhooks import Webhook
 from edgewise.sessions.bound import complaint
 from edgewise.sessions.presence import CLIENT_ID, CLIENT_ID_RULE
+from edgewise.sessions.shapes import mapping, mappings, not_texts
 
 # Status has its own door: a join is asked about once, and the operator's own writes never.
 SPEC_CHANGED = MatchCondition(
@@ -148,6 +149,13 @@ def workload_problems(workload: Workload, at: str) -> Iterable[str]:
 
 
 def pod_template_problems(pod_template: PodTemplate, at: str) -> Iterable[str]:
+    metadata = pod_template.template.get("metadata")
+    if not isinstance(metadata, dict | None):
+        yield f"{at}.template.metadata must be an object"
+    for field in ("labels", "annotations"):
+        if not_texts(mapping(metadata).get(field)):
+            where = f"{at}.template.metadata.{field}"
+            yield f"{where} must be texts by their names, such as {{app: chat}}"
     spec = pod_template.template.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     if not isinstance(containers, list) or not containers:
@@ -162,6 +170,9 @@ def pod_template_problems(pod_template: PodTemplate, at: str) -> Iterable[str]:
         for field in ("name", "image"):
             if not isinstance(container.get(field), str) or not container[field]:
                 yield f"{where}.{field} must be given"
+        ports = container.get("ports")
+        if ports is not None and mappings(ports) != ports:
+            yield f"{where}.ports must be a list of objects, such as [{{containerPort: 80}}]"
         names.append(container.get("name"))
     for name in sorted({str(name) for name in names if names.count(name) > 1}):
         yield f"{at}.template.spec.containers: the name {name} is there twice"

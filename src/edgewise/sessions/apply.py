@@ -12,6 +12,7 @@ from edgewise.api.sessions import PortClaim, PortClaimSpec, Session
 from edgewise.kube.core import Pod
 from edgewise.kube.errors import (
     AlreadyExists,
+    BadRequest,
     Conflict,
     Forbidden,
     Invalid,
@@ -41,7 +42,7 @@ from edgewise.sessions.portbook import read_claim
 from edgewise.sessions.publish import RoutePublisher
 
 # The API server does not want this object as it is; asking again at once is of no use.
-REFUSALS = (Invalid, Forbidden)
+REFUSALS = (BadRequest, Invalid, Forbidden)
 
 
 class SomebodyWasFaster(TryAgainNow):

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgewise.api.sessions import Resource
 from edgewise.sessions import names
+from edgewise.sessions.shapes import mapping, not_texts
 
 KINDS = {
     "Deployment": "apps/v1",
@@ -25,7 +26,7 @@ def bound_manifest(resource: Resource, owner: str, namespace: str) -> dict[str, 
     manifest = copy.deepcopy(resource.manifest)
     kind = str(manifest.get("kind", ""))
     manifest["apiVersion"] = KINDS.get(kind, manifest.get("apiVersion", ""))
-    metadata = manifest["metadata"] = manifest.get("metadata") or {}
+    metadata = manifest["metadata"] = mapping(manifest.get("metadata"))
     metadata["name"] = names.bound_name(owner, resource.name, resource.scope)
     metadata["namespace"] = namespace
     mark = {names.BOUND: names.bound_label(owner, resource.scope)}
@@ -43,11 +44,17 @@ def bound_manifest(resource: Resource, owner: str, namespace: str) -> dict[str, 
 def complaint(resource: Resource) -> str:
     """Why a resource cannot be made; empty if nothing is wrong with it."""
     kind = resource.manifest.get("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         return f"kind must be one of {', '.join(KINDS)}, but is {kind!r}"
     given = resource.manifest.get("apiVersion", KINDS[kind])
     if given != KINDS[kind]:
         return f"apiVersion of a {kind} must be {KINDS[kind]}, but is {given!r}"
+    for field in ("metadata", "spec"):
+        if not isinstance(resource.manifest.get(field), dict | None):
+            return f"{field} must be an object"
+    for field in ("labels", "annotations"):
+        if not_texts(mapping(resource.manifest.get("metadata")).get(field)):
+            return f"metadata.{field} must be texts by their names, such as {{app: chat}}"
     return ""
 
 

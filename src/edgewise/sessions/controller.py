@@ -147,7 +147,7 @@ class SessionController(Controller[HeldSession]):
     async def gone(self, key: Key) -> None:
         self._books.follow(self.cache)
         self._swept.pop(key, None)
-        self._books.pods.forget(self._pages.forget(key))
+        self._books.pods.forget(key.namespace, self._pages.forget(key))
         await sweep(key, "", self)
 
     async def _sweep(self, held: HeldSession) -> None:
@@ -187,7 +187,7 @@ class SessionController(Controller[HeldSession]):
                     await self.api.get(kind, pod, namespace)
                 except NotFound:
                     continue
-        return set(pods) - self._books.pods.pods_of(uid).keys()
+        return set(pods) - self._books.pods.pods_of(namespace, uid).keys()
 
     async def _carry_out(self, held: HeldSession, seen: Observed, decision: Plan) -> Outcome:
         namespace = seen.session.metadata.namespace
@@ -217,7 +217,8 @@ class SessionController(Controller[HeldSession]):
         self, held: HeldSession, seen: Observed, decision: Plan, outcome: Outcome, began: float
     ) -> None:
         session = seen.session
-        self._books.pods.planned(held.metadata.uid, seen.changed_pods or set(), seen.pods)
+        meta = held.metadata
+        self._books.pods.planned(meta.namespace, meta.uid, seen.changed_pods or set(), seen.pods)
         self._pages.settled(held, decision.status, decision.digest)
         for pod in seen.resets:
             self.resets.forget(seen.pods[pod].uid)

@@ -15,6 +15,11 @@ from edgewise.sessions.seating import WAITING_FOR_REUSE
 RESETTING = "Resetting"
 
 
+def reset_attempt(session_uid: str, record: IdlePod) -> str:
+    """What tells this reset of a pod from its others, whoever had the pod then."""
+    return f"{session_uid} {record.until} {record.restarts}"
+
+
 def settle_idle(draft: Draft) -> None:
     created = {order.name for order in draft.create}
     for pod in draft.revision_of.keys() - draft.load.keys() - created:
@@ -52,13 +57,15 @@ def _begin(draft: Draft, pod: PodSeen, template: PodTemplate) -> IdlePod:
     if clean or template.reset is None:
         return IdlePod(phase=WAITING_FOR_REUSE)
     until = stamp(draft.now + template.reset.timeout_seconds)
-    return IdlePod(phase=RESETTING, until=until, restarts=pod.restarts)
+    restarts = pod.restarts_of(template.reset.restart_container)
+    return IdlePod(phase=RESETTING, until=until, restarts=restarts)
 
 
 def _resetting(draft: Draft, pod: PodSeen, template: PodTemplate, record: IdlePod) -> None:
     reset = template.reset
     done = draft.seen.resets.get(pod.name)
-    if reset is not None and reset.restart_container and pod.restarts > record.restarts:
+    restarted = reset is not None and pod.restarts_of(reset.restart_container) > record.restarts
+    if restarted:
         done = True if pod.ready else None
     if reset is None or done:
         period = draft.workload.reutilize_timeout_seconds
@@ -69,11 +76,12 @@ def _resetting(draft: Draft, pod: PodSeen, template: PodTemplate, record: IdlePo
         draft.note("ResetFailed", f"pod {pod.name} could not be made clean", warning=True)
         _remove(draft, pod)
         return
-    draft.idle[pod.name] = msgspec.structs.replace(record, until=stamp(deadline))
+    record = draft.idle[pod.name] = msgspec.structs.replace(record, until=stamp(deadline))
     ports = draft.revisions[pod.revision].ports
     port = reset.port or (ports[0].port if ports else 80)
-    if not reset.restart_container or pod.restarts <= record.restarts:
-        draft.reset.append(ResetPod(pod, reset, port))
+    if not restarted:
+        attempt = reset_attempt(draft.seen.session.metadata.uid, record)
+        draft.reset.append(ResetPod(pod, reset, port, attempt))
 
 
 def _waiting(draft: Draft, pod: PodSeen, record: IdlePod, period: int) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from edgewise.api.sessions import Session, SessionTemplate, Workload
-from edgewise.kube.objects import Object
+from edgewise.kube.objects import Object, ObjectMeta
 from edgewise.runtime.watches import CacheView
 from edgewise.sessions import names
 from edgewise.sessions.books import Books, by_template
 from edgewise.sessions.child_kinds import Child, see_child
 from edgewise.sessions.held import HeldSession
-from edgewise.sessions.idling import RESETTING
+from edgewise.sessions.idling import RESETTING, reset_attempt
 from edgewise.sessions.observed import ChildSeen, ClaimSeen, Observed, PodSeen, TemplateSeen
 from edgewise.sessions.pages import Page
 from edgewise.sessions.resetting import Resets
@@ -40,17 +40,17 @@ def observe(
     workload: Workload | None = session.spec
     if session.spec.template_ref is not None:
         workload = template.spec if template is not None else None
-    pods = books.pods.pods_of(meta.uid)
+    pods = books.pods.pods_of(meta.namespace, meta.uid)
     return Observed(
         session=session,
         digest=page.digest if page is not None else None,
         absent=page.absent if page is not None else None,
-        changed_pods=books.pods.changed_of(meta.uid),
+        changed_pods=books.pods.changed_of(meta.namespace, meta.uid),
         site=books.site,
         workload=workload,
         template=_seen(template),
         pods=pods,
-        claims=books.pods.claims_of(meta.uid),
+        claims=books.pods.claims_of(meta.namespace, meta.uid),
         shelf=partial(_shelf, books, template),
         gone=gone,
         lost_nodes=dict(books.nodes.lost),
@@ -61,7 +61,7 @@ def observe(
         host_port_taken=partial(books.pods.host_port_taken, meta.namespace),
         node_addresses=books.nodes.addresses,
         nodes_by_address=books.nodes.by_address,
-        children=children_of(names.SESSION_UID, meta.uid, cache, kinds),
+        children=children_of(names.SESSION_UID, meta, cache, kinds),
         older_sessions=_older(session, workload, cache),
     )
 
@@ -92,7 +92,8 @@ def _results(session: Session, pods: dict[str, PodSeen], resets: Resets | None) 
     found = {}
     for name, idle in session.status.idle.items():
         pod = pods.get(name) if idle.phase == RESETTING else None
-        result = resets.result(pod.uid) if pod is not None else None
+        attempt = reset_attempt(session.metadata.uid, idle)
+        result = resets.result(pod.uid, attempt) if pod is not None else None
         if result is not None:
             found[name] = result
     return found
@@ -107,14 +108,16 @@ def by_template_uid(obj: Object) -> str | None:
 
 
 def children_of(
-    label: str, uid: str, cache: CacheView, kinds: tuple[type[Child], ...]
+    label: str, owner: ObjectMeta, cache: CacheView, kinds: tuple[type[Child], ...]
 ) -> dict[tuple[str, str], ChildSeen]:
+    """In the owner's namespace: anybody may write its uid on an object of another one."""
     index = by_session_uid if label == names.SESSION_UID else by_template_uid
     found: dict[tuple[str, str], ChildSeen] = {}
     for kind in kinds:
-        for child in cache[kind].by(index, uid):
-            if not child.metadata.deleting:
-                found[kind.KIND.kind, child.metadata.name] = see_child(child)
+        for child in cache[kind].by(index, owner.uid):
+            meta = child.metadata
+            if meta.namespace == owner.namespace and not meta.deleting:
+                found[kind.KIND.kind, meta.name] = see_child(child)
     return found
 
 

@@ -25,11 +25,14 @@ class PodSeen(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
     ended: bool = False  # its containers have ended for good
     deleting: bool = False
-    restarts: int = 0
+    restarts: tuple[tuple[str, int], ...] = ()  # of its containers, where there were any
     pooled: bool = False  # belongs to the template, and is only lent to a session
     trouble: str = ""  # why it does not start
     # (container port, TCP or UDP) -> the port of its node that leads there
     host_ports: Mapping[tuple[int, str], int] = {}
+
+    def restarts_of(self, container: str | None) -> int:
+        return next((count for name, count in self.restarts if name == container), 0)
 
 
 class ClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -58,6 +58,7 @@ class ResetPod(msgspec.Struct, frozen=True):
     pod: PodSeen
     reset: Reset
     port: int
+    attempt: str  # another one each time that the pod has to be made clean
 
 
 class ApplyChild(msgspec.Struct, frozen=True):

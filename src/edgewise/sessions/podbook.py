@@ -5,6 +5,9 @@ belongs to a template and is lent: its Lease says to whom. Without a Lease it is
 the session it was made for, or, if it was made for none, it is warm and free.
 
 Two caches feed this book, and a join reads from it without looking at anybody else's pods.
+
+Owners are known by namespace and uid: whoever may make a pod in one namespace can write the uid
+of a session of another on it.
 """
 
 from __future__ import annotations
@@ -46,17 +49,18 @@ class Entry(msgspec.Struct):
         return self.lease.holder if self.lease is not None else self.born_for
 
 
+_Owner = tuple[str, str]  # namespace, uid of a session or a template
 _Place = tuple[str, str, str]  # namespace, uid of the template, revision
 
 
 class PodBook:
     def __init__(self) -> None:
         self._entries: dict[Key, Entry] = {}
-        self._of_session: dict[str, dict[str, PodSeen]] = defaultdict(dict)
-        self._claims: dict[str, dict[str, ClaimSeen]] = defaultdict(dict)
-        self._of_template: dict[str, dict[str, Entry]] = defaultdict(dict)
+        self._of_session: dict[_Owner, dict[str, PodSeen]] = defaultdict(dict)
+        self._claims: dict[_Owner, dict[str, ClaimSeen]] = defaultdict(dict)
+        self._of_template: dict[_Owner, dict[str, Entry]] = defaultdict(dict)
         # Pods of a session that changed since its last plan was carried out.
-        self._changed: dict[str, set[str]] = defaultdict(set)
+        self._changed: dict[_Owner, set[str]] = defaultdict(set)
         # Free pods of a place: used before, warm and ready, still starting.
         self._free: dict[_Place, tuple[dict[str, Entry], ...]] = {}
         self._reserved: set[tuple[str, str]] = set()
@@ -74,30 +78,33 @@ class PodBook:
 
     # Reading ------------------------------------------------------------------------
 
-    def pods_of(self, session_uid: str) -> dict[str, PodSeen]:
-        return dict(self._of_session.get(session_uid, {}))
+    def pods_of(self, namespace: str, session_uid: str) -> dict[str, PodSeen]:
+        return dict(self._of_session.get((namespace, session_uid), {}))
 
-    def changed_of(self, session_uid: str) -> frozenset[str]:
-        return frozenset(self._changed.get(session_uid, ()))
+    def changed_of(self, namespace: str, session_uid: str) -> frozenset[str]:
+        return frozenset(self._changed.get((namespace, session_uid), ()))
 
-    def planned(self, session_uid: str, changed: Set[str], pods: Mapping[str, PodSeen]) -> None:
+    def planned(
+        self, namespace: str, session_uid: str, changed: Set[str], pods: Mapping[str, PodSeen]
+    ) -> None:
         """A plan that knew these pods was carried out: only what came later is news."""
-        news = self._changed.get(session_uid)
+        owner = (namespace, session_uid)
+        news = self._changed.get(owner)
         if news is None:
             return
-        current = self._of_session.get(session_uid, {})
+        current = self._of_session.get(owner, {})
         news -= {pod for pod in changed if current.get(pod) is pods.get(pod)}
         if not news:
-            del self._changed[session_uid]
+            del self._changed[owner]
 
-    def forget(self, session_uid: str) -> None:
-        self._changed.pop(session_uid, None)
+    def forget(self, namespace: str, session_uid: str) -> None:
+        self._changed.pop((namespace, session_uid), None)
 
-    def claims_of(self, session_uid: str) -> dict[str, ClaimSeen]:
-        return dict(self._claims.get(session_uid, {}))
+    def claims_of(self, namespace: str, session_uid: str) -> dict[str, ClaimSeen]:
+        return dict(self._claims.get((namespace, session_uid), {}))
 
-    def pool_of(self, template_uid: str) -> dict[str, Entry]:
-        return dict(self._of_template.get(template_uid, {}))
+    def pool_of(self, namespace: str, template_uid: str) -> dict[str, Entry]:
+        return dict(self._of_template.get((namespace, template_uid), {}))
 
     def lease_of(self, key: Key) -> ClaimSeen | None:
         entry = self._entries.get(key)
@@ -164,12 +171,12 @@ class PodBook:
         entry = self._entries.pop(key, None)
         if entry is None:
             return Entry()
-        name = key.name
+        name, holder = key.name, (key.namespace, entry.holder)
         if entry.pod is not None and entry.holder:
-            self._changed[entry.holder].add(name)
-        _discard(self._of_session, entry.holder, name)
-        _discard(self._claims, entry.holder, name)
-        _discard(self._of_template, entry.template_uid, name)
+            self._changed[holder].add(name)
+        _discard(self._of_session, holder, name)
+        _discard(self._claims, holder, name)
+        _discard(self._of_template, (key.namespace, entry.template_uid), name)
         if entry.pod is not None:
             for shelf in self._free.get(self._place(key, entry, entry.pod), ()):
                 shelf.pop(name, None)
@@ -180,14 +187,14 @@ class PodBook:
         if pod is None and lease is None:
             return
         self._entries[key] = entry
-        name, holder = key.name, entry.holder
+        name, holder = key.name, (key.namespace, entry.holder)
         if entry.template_uid:
-            self._of_template[entry.template_uid][name] = entry
-        if lease is not None and holder:
+            self._of_template[key.namespace, entry.template_uid][name] = entry
+        if lease is not None and entry.holder:
             self._claims[holder][name] = lease
         if pod is None:
             return
-        if holder:
+        if entry.holder:
             if lease is not None and lease.ordinal != pod.ordinal:
                 pod = msgspec.structs.replace(pod, ordinal=lease.ordinal)
             self._of_session[holder][name] = pod
@@ -201,12 +208,12 @@ class PodBook:
         return (key.namespace, entry.template_uid, pod.revision)
 
 
-def _discard(index: dict[str, dict[str, Any]], key: str, name: str) -> None:
-    members = index.get(key)
+def _discard(index: dict[_Owner, dict[str, Any]], owner: _Owner, name: str) -> None:
+    members = index.get(owner)
     if members is not None:
         members.pop(name, None)
         if not members:
-            del index[key]
+            del index[owner]
 
 
 def see(pod: Pod) -> PodSeen:
@@ -226,7 +233,11 @@ def see(pod: Pod) -> PodSeen:
         ready=ready,
         ended=ended,
         deleting=meta.deleting,
-        restarts=sum(each.restart_count for each in status.container_statuses),
+        restarts=tuple(
+            (each.name, each.restart_count)
+            for each in status.container_statuses
+            if each.restart_count
+        ),
         pooled=names.TEMPLATE_UID in meta.labels,
         trouble="" if ready else _trouble(pod),
         host_ports=_host_ports(pod),

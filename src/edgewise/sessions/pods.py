@@ -13,6 +13,7 @@ from edgewise.api.sessions import PodTemplate, Port, Revision, Workload
 from edgewise.kube.core import Pod
 from edgewise.kube.objects import ObjectMeta, OwnerReference
 from edgewise.sessions import names
+from edgewise.sessions.shapes import mapping, mappings
 
 _WISHES = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -67,8 +68,8 @@ def build_pod(
 ) -> Pod:
     """A pod of this revision. What the template's author said stays, ours is added."""
     template = made.template.template
-    given: dict[str, Any] = template.get("metadata") or {}
-    spec = template.get("spec") or {}
+    given = mapping(template.get("metadata"))
+    spec = mapping(template.get("spec"))
     if spot.ports:
         spec = _with_host_ports(spec, made.revision.ports, spot.ports)
     if spot.node:
@@ -80,13 +81,13 @@ def build_pod(
             name=name,
             namespace=namespace,
             labels={
-                **(given.get("labels") or {}),
+                **mapping(given.get("labels")),
                 **labels,
                 names.POD_TEMPLATE: made.template.name,
                 names.REVISION: made.name,
                 names.POD: name,
             },
-            annotations={**(given.get("annotations") or {}), names.ORDINAL: str(ordinal)},
+            annotations={**mapping(given.get("annotations")), names.ORDINAL: str(ordinal)},
             owner_references=[owner],
         ),
         spec=spec,
@@ -97,7 +98,7 @@ def _with_host_ports(
     spec: dict[str, Any], ports: list[Port], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     spec = copy.deepcopy(spec)
-    containers = spec.get("containers") or []
+    containers = mappings(spec.get("containers"))
     for port in ports:
         number = numbers.get(port.name)
         if number is None or not containers:
@@ -106,7 +107,7 @@ def _with_host_ports(
         entry = _declared(containers, port.port, protocol)
         if entry is None:
             entry = {"containerPort": port.port, "protocol": protocol}
-            containers[0].setdefault("ports", []).append(entry)
+            containers[0]["ports"] = [*mappings(containers[0].get("ports")), entry]
         entry["hostPort"] = number
     return spec
 
@@ -119,9 +120,9 @@ def _preferring(spec: dict[str, Any], node: str) -> dict[str, Any]:
             "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]
         },
     }
-    affinity = spec.get("affinity") or {}
-    by_node = affinity.get("nodeAffinity") or {}
-    wishes = by_node.get(_WISHES) or []
+    affinity = mapping(spec.get("affinity"))
+    by_node = mapping(affinity.get("nodeAffinity"))
+    wishes = mappings(by_node.get(_WISHES))
     by_node = {**by_node, _WISHES: [*wishes, term]}
     return {**spec, "affinity": {**affinity, "nodeAffinity": by_node}}
 
@@ -130,8 +131,7 @@ def _declared(
     containers: list[dict[str, Any]], number: int, protocol: str
 ) -> dict[str, Any] | None:
     for container in containers:
-        for entry in container.get("ports") or []:
+        for entry in mappings(container.get("ports")):
             if entry.get("containerPort") == number and entry.get("protocol", "TCP") == protocol:
-                found: dict[str, Any] = entry
-                return found
+                return entry
     return None

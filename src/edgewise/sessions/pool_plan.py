@@ -60,6 +60,7 @@ class Clean(msgspec.Struct, frozen=True):
     pod: PodSeen
     lease: ClaimSeen | None
     seconds: int
+    restarts: int  # so far, of the container that will be told to end
 
 
 class PoolPlan(msgspec.Struct, kw_only=True):
@@ -171,7 +172,9 @@ class _Pool:
         elif made.template.reset is None:
             self._restore(pod, lease)
         else:
-            self._plan.clean.append(Clean(pod, lease, made.template.reset.timeout_seconds))
+            reset = made.template.reset
+            restarts = pod.restarts_of(reset.restart_container)
+            self._plan.clean.append(Clean(pod, lease, reset.timeout_seconds, restarts))
 
     def _reusable(self, pod: PodSeen) -> Made | None:
         """The revision of a pod that another session may have."""
@@ -187,7 +190,7 @@ class _Pool:
             self._retire(pod, lease)
             return
         done = self._seen.resets.get(pod.uid)
-        if reset.restart_container and pod.restarts > lease.restarts:
+        if pod.restarts_of(reset.restart_container) > lease.restarts:
             done = True if pod.ready else None
         until = min(lease.until or self._now, self._now + reset.timeout_seconds + SKEW)
         if done:
@@ -197,7 +200,7 @@ class _Pool:
         else:
             ports = made.revision.ports
             port = reset.port or (ports[0].port if ports else 80)
-            self._plan.reset.append(ResetPod(pod, reset, port))
+            self._plan.reset.append(ResetPod(pod, reset, port, lease.version))
             self._plan.by(until)
 
     # Pods that wait -----------------------------------------------------------------

@@ -16,6 +16,7 @@ from edgewise.sessions.orders import ResetPod
 
 # Asks process 1 of the container to end; the kubelet starts it anew.
 TERMINATE = ["/bin/sh", "-c", "kill -TERM 1"]
+KEPT_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -65,44 +66,60 @@ class PodCleaner:
         return None
 
 
+class _Attempt:
+    def __init__(self, name: str, old_at: float) -> None:
+        self.name = name
+        self.old_at = old_at
+        self.result: bool | None = None
+
+
 class Resets:
-    """Resets that run, and how those that ended went. One at a time for each pod."""
+    """Resets that run, and how those that ended went. One for each attempt to clean a pod.
+
+    What is known of an attempt holds for that one alone: a pod is made dirty again by whoever
+    has it next, be that in another session.
+    """
 
     def __init__(self, cleaner: Cleaner, wake: Callable[[Key], None]) -> None:
         self._cleaner = cleaner
         self._wake = wake
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._results: dict[str, bool] = {}
-        self._asked: set[str] = set()  # containers that were told to end
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._latest: dict[str, _Attempt] = {}  # of each pod, by its uid
 
     def start(self, key: Key, order: ResetPod) -> None:
         """`key` is woken when the reset has ended."""
-        uid = order.pod.uid
-        if uid in self._tasks or uid in self._results or uid in self._asked:
+        uid, now = order.pod.uid, asyncio.get_running_loop().time()
+        latest = self._latest.get(uid)
+        if latest is not None and latest.name == order.attempt:
             return
-        task = asyncio.create_task(self._run(key, order), name=f"reset {order.pod.name}")
-        self._tasks[uid] = task
-        task.add_done_callback(lambda _: self._tasks.pop(uid, None))
+        self._drop_old(now)
+        attempt = _Attempt(order.attempt, now + order.reset.timeout_seconds + KEPT_SECONDS)
+        self._latest[uid] = attempt
+        task = asyncio.create_task(self._run(key, order, attempt), name=f"reset {order.pod.name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def result(self, pod_uid: str) -> bool | None:
-        return self._results.get(pod_uid)
+    def result(self, pod_uid: str, attempt: str) -> bool | None:
+        latest = self._latest.get(pod_uid)
+        return latest.result if latest is not None and latest.name == attempt else None
 
     def forget(self, pod_uid: str) -> None:
         """Whoever asked has taken note of the result."""
-        self._results.pop(pod_uid, None)
-        self._asked.discard(pod_uid)
+        self._latest.pop(pod_uid, None)
 
     async def stop(self) -> None:
-        tasks = list(self._tasks.values())
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _run(self, key: Key, order: ResetPod) -> None:
-        result = await self._cleaner.clean(key.namespace, order)
-        if result is None:
-            self._asked.add(order.pod.uid)
-            return
-        self._results[order.pod.uid] = result
-        self._wake(key)
+    async def _run(self, key: Key, order: ResetPod, attempt: _Attempt) -> None:
+        attempt.result = await self._cleaner.clean(key.namespace, order)
+        if attempt.result is not None:
+            self._wake(key)
+
+    def _drop_old(self, now: float) -> None:
+        """Nobody asks about an attempt whose time has been over for so long."""
+        for uid in [uid for uid, each in self._latest.items() if each.old_at < now]:
+            del self._latest[uid]

@@ -145,7 +145,8 @@ class TemplateController(Controller[SessionTemplate]):
             await self._write_status(template, plan, {})
             return Requeue.after(30.0)
         await self._remove_group(template)
-        left = self._books.pods.pool_of(template.metadata.uid)
+        meta = template.metadata
+        left = self._books.pods.pool_of(meta.namespace, meta.uid)
         if left:
             return Requeue.after(1.0)
         self._last.pop(template.metadata.uid, None)
@@ -189,18 +190,14 @@ class TemplateController(Controller[SessionTemplate]):
         gone_sessions: set[str] = set()
         gone_pods: set[str] = set()
         for _ in range(LOOKS):
-            pool = self._books.pods.pool_of(uid)
+            pool = self._books.pods.pool_of(template.metadata.namespace, uid)
             seen = PoolObserved(
                 template=template,
                 pool=pool,
                 live_sessions={each.metadata.uid for each in self._sessions_of(template)},
                 gone_sessions=frozenset(gone_sessions),
                 gone_pods=frozenset(gone_pods),
-                resets={
-                    entry.pod.uid: result
-                    for entry in pool.values()
-                    if entry.pod and (result := self.resets.result(entry.pod.uid)) is not None
-                },
+                resets=self._results(pool.values()),
                 resting_until=self._failures.get(uid, (0, 0.0))[1],
                 taken_at=self._last_taken(uid, pool),
             )
@@ -217,6 +214,15 @@ class TemplateController(Controller[SessionTemplate]):
                 except NotFound:
                     gone_pods.add(pod)
         raise TryAgainNow(f"the pool of {template.key} is not known for certain")
+
+    def _results(self, pool: Iterable[Entry]) -> dict[str, bool]:
+        found = {}
+        for entry in pool:
+            if entry.pod is not None and entry.lease is not None:
+                result = self.resets.result(entry.pod.uid, entry.lease.version)
+                if result is not None:
+                    found[entry.pod.uid] = result
+        return found
 
     def _last_taken(self, uid: str, pool: Mapping[str, Entry]) -> float:
         waiting = sum(1 for entry in pool.values() if entry.pod is not None and not entry.holder)
@@ -272,7 +278,7 @@ class TemplateController(Controller[SessionTemplate]):
         wanted = self._group(template)
         refused: dict[str, str] = {}
         meta = template.metadata
-        seen = children_of(names.TEMPLATE_UID, meta.uid, self.cache, BOUND_KINDS)
+        seen = children_of(names.TEMPLATE_UID, meta, self.cache, BOUND_KINDS)
         for key, each in wanted.items():
             there = seen.get(key)
             if there is not None and there.digest == each.digest:
@@ -293,7 +299,7 @@ class TemplateController(Controller[SessionTemplate]):
 
     async def _remove_group(self, template: SessionTemplate) -> None:
         meta = template.metadata
-        for child in children_of(names.TEMPLATE_UID, meta.uid, self.cache, BOUND_KINDS).values():
+        for child in children_of(names.TEMPLATE_UID, meta, self.cache, BOUND_KINDS).values():
             await remove_child(self.api, child, meta.namespace)
 
     # Status -------------------------------------------------------------------------
@@ -396,10 +402,18 @@ class _PoolWork:
         await self._take(order.pod, order.lease, None, seconds=order.seconds)
 
     async def clean(self, order: Clean) -> None:
-        await self._take(order.pod, order.lease, CLEANING, seconds=order.seconds)
+        await self._take(
+            order.pod, order.lease, CLEANING, seconds=order.seconds, restarts=order.restarts
+        )
 
     async def _take(
-        self, pod: PodSeen, lease: ClaimSeen | None, holder: str | None, *, seconds: int = 0
+        self,
+        pod: PodSeen,
+        lease: ClaimSeen | None,
+        holder: str | None,
+        *,
+        seconds: int = 0,
+        restarts: int = 0,
     ) -> Lease | None:
         """None if somebody was faster: then it is theirs."""
         now = self._now if seconds else None
@@ -410,11 +424,11 @@ class _PoolWork:
                     holder=holder,
                     now=now,
                     seconds=seconds,
-                    annotations={names.RESTARTS: str(pod.restarts)},
+                    annotations={names.RESTARTS: str(restarts)},
                 )
                 return await self._api.patch(claims.known(lease, self._namespace), patch)
             made = claims.new_lease(pod, self._namespace, self._template.metadata.uid)
-            made.metadata.annotations[names.RESTARTS] = str(pod.restarts)
+            made.metadata.annotations[names.RESTARTS] = str(restarts)
             if now is not None:
                 made.spec = claims.waiting_spec(now, seconds)
             made.spec.holder_identity = holder

@@ -208,8 +208,11 @@ async def test_bound_resources_come_and_go(scope: str, stage: Stage) -> None:
         await eventually(all_gone)
 
 
-async def test_a_resource_that_the_api_server_refuses_is_reported(stage: Stage) -> None:
-    manifest = {"kind": "Deployment", "spec": {"replicas": 1}}
+@pytest.mark.parametrize("replicas", [1, "many"], ids=["lacks a field", "of a wrong type"])
+async def test_a_resource_that_the_api_server_refuses_is_reported(
+    stage: Stage, replicas: object
+) -> None:
+    manifest = {"kind": "Deployment", "spec": {"replicas": replicas}}
     await stage.template(resources=[{"name": "files", "manifest": manifest}])
     async with stage.operator():
         await stage.session("s", "ann")
@@ -245,8 +248,15 @@ async def test_an_object_that_somebody_else_made_is_left_alone(stage: Stage) -> 
     assert found.data == {"colour": "theirs"}
 
 
-async def test_a_pod_that_the_api_server_refuses_is_reported(stage: Stage) -> None:
-    broken = pod_template(template={"spec": {"containers": [{"name": "Bad Name", "image": "x"}]}})
+BROKEN = {
+    "a bad name": {"name": "Bad Name", "image": "x"},
+    "a text that should be a list": {"name": "main", "image": "x", "command": "sleep 5"},
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+async def test_a_pod_that_the_api_server_refuses_is_reported(stage: Stage, what: str) -> None:
+    broken = pod_template(template={"spec": {"containers": [BROKEN[what]]}})
     await stage.template(podTemplates=[broken])
     async with stage.operator():
         await stage.session("s", "ann")

@@ -26,7 +26,8 @@ TYPES = {
     "too fast": (429, "TooManyRequests", errors.TooManyRequests),
     "broken server": (500, "InternalError", errors.ServerError),
     "starting server": (503, "ServiceUnavailable", errors.ServerError),
-    "bad request": (400, "BadRequest", errors.ApiError),
+    "bad request": (400, "BadRequest", errors.BadRequest),
+    "unreadable teapot": (418, "Teapot", errors.ApiError),
 }
 
 

@@ -160,6 +160,35 @@ TEMPLATES: dict[str, tuple[dict[str, Any], str]] = {
         pods(template={"spec": {"containers": []}}),
         "spec.podTemplates[0].template.spec.containers must name at least one container",
     ),
+    "metadata of a pod that is a text": (
+        pods(template={**POD, "metadata": "x"}),
+        "spec.podTemplates[0].template.metadata must be an object",
+    ),
+    "labels of a pod that are no texts": (
+        pods(template={**POD, "metadata": {"labels": {"a": 1}}}),
+        "spec.podTemplates[0].template.metadata.labels must be texts by their names, "
+        "such as {app: chat}",
+    ),
+    "annotations of a pod that are a list": (
+        pods(template={**POD, "metadata": {"annotations": ["a"]}}),
+        "spec.podTemplates[0].template.metadata.annotations must be texts by their names, "
+        "such as {app: chat}",
+    ),
+    "a pod with empty metadata": (pods(template={**POD, "metadata": None}), ""),
+    "ports of a container that are a number": (
+        pods(template={"spec": {"containers": [{"name": "main", "image": "x", "ports": 80}]}}),
+        "spec.podTemplates[0].template.spec.containers[0].ports must be a list of objects, "
+        "such as [{containerPort: 80}]",
+    ),
+    "a resource of an impossible kind": (
+        {**pods(), "resources": [{"name": "a", "manifest": {"kind": ["Job"]}}]},
+        "spec.resources[0].manifest: kind must be one of Deployment, StatefulSet, Service, "
+        "ConfigMap, Job, but is ['Job']",
+    ),
+    "a resource whose metadata is a text": (
+        {**pods(), "resources": [{"name": "a", "manifest": {"kind": "Job", "metadata": "x"}}]},
+        "spec.resources[0].manifest: metadata must be an object",
+    ),
     "a container without an image": (
         pods(template={"spec": {"containers": [{"name": "main"}]}}),
         "spec.podTemplates[0].template.spec.containers[0].image must be given",

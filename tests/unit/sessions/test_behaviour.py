@@ -394,6 +394,31 @@ async def test_a_pod_of_a_deleted_session_is_made_clean_for_the_others(world: Wo
     await world.settle(operator)
     assert world.pod_of("bob", "t") == pod
     world.check()
+    world.delete(Session, "t")
+    await world.advance(1, operator)
+    assert world.cleaners.cleaned == [pod, pod], "bob has made it dirty again"
+    world.session("u", cat=True)
+    await world.settle(operator)
+    assert world.pod_of("cat", "u") == pod
+    world.check()
+
+
+async def test_a_container_restarts_for_each_of_those_who_come(world: World) -> None:
+    parts = [pod_template(reset={"restartContainer": "main"})]
+    world.cleaners.works = None  # type: ignore[assignment] - it is seen at the pod
+    operator = await started(world, "ann", reutilizeTimeoutSeconds=20, podTemplates=parts)
+    pod = world.pod_of("ann")
+    for restarts, (leaving, coming) in enumerate((("ann", "bob"), ("bob", "cat")), start=1):
+        world.clients(**{leaving: None})
+        await world.settle(operator)
+        assert world.cleaners.cleaned == [pod] * restarts
+        statuses = [{"name": "main", "ready": True, "restartCount": restarts}]
+        body = {"status": {"containerStatuses": statuses}}
+        world.store.patch(Pod.KIND, Key(NAMESPACE, pod), body, "status")
+        await world.settle(operator)
+        world.clients(**{coming: True})
+        await world.settle(operator)
+        assert world.pod_of(coming) == pod
 
 
 # Warm pods -----------------------------------------------------------------------------

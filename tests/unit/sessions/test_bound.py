@@ -69,3 +69,12 @@ def test_long_names_and_dots_are_made_fit_for_dns(owner: str) -> None:
     assert len(made) == 6
     for name in made:
         assert re.fullmatch(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?", name), name
+
+
+@pytest.mark.parametrize("field", ["metadata", "spec"])
+@pytest.mark.parametrize("value", ["x", 1, ["x"], None])
+def test_what_slipped_past_admission_is_for_the_api_server_to_refuse(
+    field: str, value: object
+) -> None:
+    resource = Resource(name="web", manifest={"kind": "Service", field: value})
+    assert bound_manifest(resource, "room", "ns")["metadata"]["name"] == "room-web"

@@ -176,13 +176,19 @@ ROWS: dict[str, tuple[Entry, SessionTemplate, dict[str, Any], str]] = {
         "retired",
     ),
     "a pod whose container has restarted": (
-        entry(CLEANING, until=NOW + 9, restarts=2, restarts_then=1),
+        entry(CLEANING, until=NOW + 9, restarts=(("main", 2),), restarts_then=1),
         template(reset=RESTART),
         {},
         "restored",
     ),
     "a pod whose container has not restarted yet": (
-        entry(CLEANING, until=NOW + 9, restarts=1, restarts_then=1),
+        entry(CLEANING, until=NOW + 9, restarts=(("main", 1),), restarts_then=1),
+        template(reset=RESTART),
+        {},
+        "reset",
+    ),
+    "a pod of which another container has restarted": (
+        entry(CLEANING, until=NOW + 9, restarts=(("main", 1), ("side", 3)), restarts_then=1),
         template(reset=RESTART),
         {},
         "reset",

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -52,7 +53,7 @@ async def test_a_pod_is_asked_at_its_own_address(status: int, clean: bool) -> No
         port = runner.addresses[0][1]
         async with aiohttp.ClientSession() as http:
             cleaner = PodCleaner(Execs(), http)  # type: ignore[arg-type]
-            order = ResetPod(POD, Reset(http_path="/reset"), port)
+            order = ResetPod(POD, Reset(http_path="/reset"), port, "first")
             assert await cleaner.clean("n", order) is clean
     finally:
         await runner.cleanup()
@@ -62,7 +63,7 @@ async def test_a_pod_is_asked_at_its_own_address(status: int, clean: bool) -> No
 async def test_a_pod_that_does_not_answer_is_not_clean() -> None:
     async with aiohttp.ClientSession() as http:
         cleaner = PodCleaner(Execs(), http)  # type: ignore[arg-type]
-        assert await cleaner.clean("n", ResetPod(POD, Reset(http_path="/x"), 9)) is False
+        assert await cleaner.clean("n", ResetPod(POD, Reset(http_path="/x"), 9, "first")) is False
 
 
 @pytest.mark.parametrize("error", [None, Unreachable("cut off")])
@@ -71,7 +72,7 @@ async def test_a_container_is_told_to_end(error: Exception | None) -> None:
     client = Execs(error)
     async with aiohttp.ClientSession() as http:
         cleaner = PodCleaner(client, http)  # type: ignore[arg-type]
-        order = ResetPod(POD, Reset(restart_container="main"), 80)
+        order = ResetPod(POD, Reset(restart_container="main"), 80, "first")
         assert await cleaner.clean("n", order) is None
     assert client.ran == [("p0", "n", TERMINATE, "main")]
 
@@ -88,7 +89,8 @@ class Cleaner:
         return self.result
 
 
-ORDER = ResetPod(POD, Reset(http_path="/reset"), 80)
+ORDER = ResetPod(POD, Reset(http_path="/reset"), 80, "first")
+NEXT = msgspec.structs.replace(ORDER, attempt="second")
 
 
 async def settle() -> None:
@@ -103,10 +105,10 @@ async def test_a_pod_is_reset_once_at_a_time_and_its_session_is_woken() -> None:
     resets.start(KEY, ORDER)
     resets.start(KEY, ORDER)
     await settle()
-    assert (cleaner.count, resets.result("u0"), woken) == (1, None, [])
+    assert (cleaner.count, resets.result("u0", "first"), woken) == (1, None, [])
     cleaner.go_on.set()
     await settle()
-    assert (resets.result("u0"), woken) == (True, [KEY])
+    assert (resets.result("u0", "first"), woken) == (True, [KEY])
     resets.start(KEY, ORDER)
     await settle()
     assert cleaner.count == 1, "the result has not been taken note of"
@@ -125,6 +127,41 @@ async def test_a_container_is_not_told_to_end_twice() -> None:
         resets.start(KEY, ORDER)
         await settle()
     assert cleaner.count == 1
+    resets.start(KEY, NEXT)
+    await settle()
+    assert cleaner.count == 2, "but whoever has the pod next makes it dirty again"
+
+
+async def test_that_a_pod_was_clean_once_says_nothing_of_the_next_time() -> None:
+    cleaner = Cleaner()
+    resets = Resets(cleaner, lambda _: None)
+    resets.start(KEY, ORDER)
+    cleaner.go_on.set()
+    await settle()
+    assert resets.result("u0", "first") is True
+    assert resets.result("u0", "second") is None
+    resets.start(KEY, NEXT)
+    await settle()
+    assert (cleaner.count, resets.result("u0", "second")) == (2, True)
+
+
+async def test_what_comes_late_of_an_old_attempt_is_not_believed() -> None:
+    slow, quick = Cleaner(True), Cleaner(False)
+    turns = iter((slow, quick))
+
+    class InTurn:
+        async def clean(self, namespace: str, order: ResetPod) -> bool | None:
+            return await next(turns).clean(namespace, order)
+
+    resets = Resets(InTurn(), lambda _: None)
+    resets.start(KEY, ORDER)
+    await settle()
+    resets.start(KEY, NEXT)
+    quick.go_on.set()
+    await settle()
+    slow.go_on.set()
+    await settle()
+    assert resets.result("u0", "second") is False
 
 
 async def test_the_end_does_not_wait_for_pods() -> None:
