@@ -112,11 +112,11 @@ class GatewayPublisher:
         return since is not None and self._monotonic() - since >= self._excused_after
 
     async def _push(self, url: str, body: bytes) -> _Answer | str:
-        headers = {
-            "Authorization": f"Bearer {self._token()}",
-            "Content-Type": "application/json",
-        }
         try:
+            headers = {
+                "Authorization": f"Bearer {self._token()}",
+                "Content-Type": "application/json",
+            }
             async with self._http.post(
                 f"{url.rstrip('/')}/v1/routes",
                 data=body,

@@ -200,3 +200,14 @@ async def test_nonsense_is_no_acknowledgement() -> None:
 
     async with gateway(handler) as url:
         assert not (await publish(url)).acked
+
+
+async def test_a_token_that_cannot_be_read_is_told_and_stops_nothing() -> None:
+    def unreadable() -> str:
+        raise PermissionError(13, "Permission denied", "/etc/edgewise/token")
+
+    async with gateway(answering(acked=[HTTP, UDP])) as url, aiohttp.ClientSession() as http:
+        publisher = GatewayPublisher(lambda: [Gateway(url)], unreadable, http, patience=0.5)
+        ack = await publisher.publish("n/s", ROUTES)
+    assert not ack.acked
+    assert "Permission denied" in ack.complaint
