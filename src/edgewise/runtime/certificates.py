@@ -3,7 +3,7 @@
 Every replica runs the same keeper; the Secret's resource version decides who takes a step.
 To replace the certificate authority ahead of time, annotate the Secret:
 
-    kubectl annotate secret edgewise-webhooks edgewise.dev/rotate=now
+    kubectl annotate secret edgewise-webhook-certificates edgewise.dev/rotate=now
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     bind: str = "0.0.0.0"  # noqa: S104 - the public entry point faces everybody
     http_port: int = 8080
-    domain: str = ""  # seats are also served as SEAT.domain, on host_port
+    domain: str = ""  # seats are also served as NAME-SEAT.domain, on host_port
     host_port: int = 0
     ports: Ports = Ports(20000, 32767)
     trusted_hops: int = 0  # proxies in front of us whose X-Forwarded-For is believed
