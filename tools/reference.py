@@ -5,6 +5,7 @@ The page of the custom resources is written with the CRDs, by `edgewise crds gen
 """
 
 import asyncio
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import typer
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
@@ -19,6 +21,7 @@ from typer.main import get_command
 
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.ping import udp
+from edgewise.api.schema import field_descriptions
 from edgewise.cli.lazy import LazyGroup, load
 from edgewise.cli.main import COMMANDS, app
 from edgewise.kube.client import Client
@@ -168,7 +171,7 @@ def operation_section(method: str, path: str, operation: dict[str, Any]) -> Iter
         [
             f"`{param['name']}`",
             param["in"],
-            kind_of(param["schema"]),
+            bounded(param["schema"]),
             param.get("description", "") + ("" if param.get("required") else " May be left out."),
         ]
         for param in operation.get("parameters", [])
@@ -199,18 +202,67 @@ def bodies_of(answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 def schema_section(name: str, definition: dict[str, Any]) -> Iterator[str]:
     yield f"### {name}\n"
-    if definition.get("description"):
-        yield definition["description"] + "\n"
+    fields = definition.get("properties", {})
+    declared = declared_as(name, fields)
+    said = definition.get("description") or (vars(declared).get("__doc__") if declared else "")
+    if said:
+        yield help_text(said)
+    if "enum" in definition:
+        default = f", `{definition['default']}` by default" if "default" in definition else ""
+        yield f"{kind_of(definition)}{default}.\n"
+    if not fields:
+        return
     required = definition.get("required", [])
+    meanings = meanings_of(declared) if declared else {}
     rows = [
         [
             f"`{field}`",
-            kind_of(inner) + ("" if field in required else ", optional"),
-            inner.get("description", ""),
+            bounded(inner, optional=field not in required),
+            inner.get("description") or meanings.get(field, ""),
         ]
-        for field, inner in definition.get("properties", {}).items()
+        for field, inner in fields.items()
     ]
     yield table(["Field", "Kind", ""], rows)
+
+
+def declared_as(name: str, fields: dict[str, Any]) -> type[msgspec.Struct] | None:
+    """The type of the server that a schema was made from: the framework reads no docstrings."""
+    todo: list[type[msgspec.Struct]] = [msgspec.Struct]
+    while todo:
+        cls = todo.pop()
+        todo += cls.__subclasses__()
+        ours = cls.__name__ == name and cls.__module__.startswith("edgewise.server.")
+        if ours and set(cls.__struct_encode_fields__) == set(fields):
+            return cls
+    return None
+
+
+def meanings_of(cls: type[msgspec.Struct]) -> dict[str, str]:
+    said = field_descriptions(cls)
+    names = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
+    return {sent: said[name] for name, sent in names if name in said}
+
+
+def bounded(schema: dict[str, Any], *, optional: bool = False) -> str:
+    """The kind, what it must keep to, and what it is when it is left out."""
+    words = kind_of(schema)
+    if "minimum" in schema or "maximum" in schema:
+        words += between(schema.get("minimum"), schema.get("maximum"), "")
+    for word, unit in (("Length", " characters"), ("Items", " items"), ("Properties", " entries")):
+        if f"min{word}" in schema or f"max{word}" in schema:
+            words += between(schema.get(f"min{word}"), schema.get(f"max{word}"), unit)
+    if "pattern" in schema:
+        end = schema["pattern"].replace(r"(?![\s\S])", "$")  # which also refuses a line break
+        words += f", matching `{end}`"
+    if schema.get("default") not in (None, ""):
+        return f"{words}, default `{json.dumps(schema['default']).removesuffix('.0')}`"
+    return f"{words}, optional" if optional else words
+
+
+def between(low: float | None, high: float | None, unit: str) -> str:
+    if low is None:
+        return f", at most {high:.0f}{unit}"
+    return f", at least {low:.0f}{unit}" if high is None else f", {low:.0f} to {high:.0f}{unit}"
 
 
 def kind_of(schema: dict[str, Any]) -> str:

@@ -6,17 +6,19 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
+import msgspec
 import typer
 
-from edgewise.api.fleet import MemberCluster, MemberClusterSpec, Ping, Turn
+from edgewise.api.fleet import MemberCluster
 from edgewise.cli.session_text import table
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.server.enrolment import (
     dismiss,
     enrol,
+    known_spec,
     self_contained,
     set_cordoned,
     turn_secret_in,
@@ -38,6 +40,9 @@ Namespace = Annotated[
 Cluster = Annotated[str, typer.Argument(help="The name of the cluster in the fleet.")]
 
 
+Part = TypeVar("Part", bound=msgspec.Struct)
+
+
 class BadFleetOption(FleetError):
     """Something on the command line that cannot be right."""
 
@@ -57,18 +62,21 @@ def add(
     name: Cluster,
     member: Annotated[
         Path | None,
-        typer.Option("--member", help="The kubeconfig of the cluster; without it, the hub itself."),
+        typer.Option("--member", help="The kubeconfig of the cluster; else it is the hub itself."),
     ] = None,
     member_context: Annotated[str | None, typer.Option(help="The context in that one.")] = None,
     member_namespace: Annotated[
-        str, typer.Option(help="Where its sessions live, if not where the fleet's objects do.")
-    ] = "",
-    region: Annotated[str, typer.Option(help="For people, and for sessions that ask for it.")] = "",
+        str | None,
+        typer.Option(help="Where its sessions live, if not where the fleet's objects do."),
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(help="For people, and for sessions that ask for it.")
+    ] = None,
     capacity: Annotated[
         int | None, typer.Option(min=0, help="How many clients it takes; else there is no bound.")
     ] = None,
-    ping_http: Annotated[str, typer.Option(help="URL of its ping agent.")] = "",
-    ping_udp: Annotated[str, typer.Option(help="HOST:PORT of its ping agent.")] = "",
+    ping_http: Annotated[str | None, typer.Option(help="URL of its ping agent.")] = None,
+    ping_udp: Annotated[str | None, typer.Option(help="HOST:PORT of its ping agent.")] = None,
     turn_url: Annotated[
         list[str] | None,
         typer.Option(help="A TURN server of it, such as turn:203.0.113.5:3478; may be repeated."),
@@ -80,7 +88,10 @@ def add(
     context: Context = None,
     namespace: Namespace = "default",
 ) -> None:
-    """Add a cluster to the fleet, or change what the fleet knows of it."""
+    """Add a cluster to the fleet, or change what the fleet knows of it.
+
+    What is not said stays as it is.
+    """
     if not NAME.fullmatch(name):
         raise BadFleetOption(
             f"{name!r} cannot name a cluster: use up to 63 lower-case letters, digits and dashes"
@@ -94,21 +105,28 @@ def add(
             "--turn-url and --turn-secret-file belong together: credentials for a TURN server are "
             "made with the secret that it knows"
         )
-    spec = MemberClusterSpec(
-        namespace=member_namespace,
-        region=region,
-        capacity=capacity,
-        ping=Ping(http=ping_http, udp=ping_udp),
-        turn=Turn(urls=turn_url or []),
-    )
     content = self_contained(member, member_context) if member is not None else None
     turn_secret = turn_secret_in(turn_secret_file) if turn_secret_file is not None else None
 
     async def do(hub: Client) -> None:
+        known = await known_spec(hub, namespace, name)
+        spec = _changed(
+            known,
+            namespace=member_namespace,
+            region=region,
+            capacity=capacity,
+            ping=_changed(known.ping, http=ping_http, udp=ping_udp),
+            turn=_changed(known.turn, urls=turn_url),
+        )
         await enrol(hub, namespace, name, spec, content, turn_secret=turn_secret)
         print(f"{name} is in the fleet")
 
     with_hub(kubeconfig, context, do)
+
+
+def _changed(known: Part, **said: object) -> Part:
+    given = {field: value for field, value in said.items() if value is not None}
+    return msgspec.structs.replace(known, **given)
 
 
 @app.command("list")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import ipaddress
 import os
 import time
@@ -197,7 +196,7 @@ def _pem(path: str, data: str, what: str) -> Pem | None:
     if data:  # as with kubectl, data wins over a file
         try:
             return Pem(data=b64decode(data, validate=True))
-        except binascii.Error as error:
+        except ValueError as error:
             raise ConfigError(f"the {what} is not valid base64: {error}") from error
     return Pem(path=path) if path else None
 

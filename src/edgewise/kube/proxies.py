@@ -23,9 +23,14 @@ def choose_proxy(server: str, configured: str, environment: Mapping[str, str]) -
 
 
 def _usable(proxy: str, where: str) -> str:
-    scheme = urlsplit(proxy).scheme
-    if scheme not in ("http", "https") or not urlsplit(proxy).hostname:
-        shown = urlsplit(proxy)._replace(netloc=urlsplit(proxy).hostname or "").geturl()
+    try:
+        parts = urlsplit(proxy)
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+        # It may hold a password, which does not belong into a message.
+        shown = parts._replace(netloc=parts.hostname or "").geturl()
+    except ValueError:
+        usable, shown = False, "address"
+    if not usable:
         raise ConfigError(
             f"the proxy {shown} ({where}) cannot be used: name an http:// or https:// proxy"
         )

@@ -92,8 +92,10 @@ class TlsContexts:
     def context(self, client: ClientCertificate | None) -> ssl.SSLContext:
         now = self._clock()
         if self._context is None or client != self._client:
+            # Looked at first: what is rotated while it is read is read again.
+            stamps = self._look(client)
             self._context = make_context(self._trust, client)
-            self._client, self._checked, self._stamps = client, now, self._look(client)
+            self._client, self._checked, self._stamps = client, now, stamps
         elif now - self._checked >= RECHECK_SECONDS:
             self._checked = now
             self._renew(client)

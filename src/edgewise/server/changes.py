@@ -101,6 +101,10 @@ class Changes:
     def close(self) -> None:
         """Nothing more will be told; whoever waits is woken to find that out."""
         self.closed = True
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        """Let everybody who waits look again, at something that is not a thing of the fleet."""
         for subscriptions in self._subscriptions.values():
             for subscription in subscriptions:
                 subscription.wake()

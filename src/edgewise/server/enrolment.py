@@ -112,7 +112,7 @@ async def enrol(
     *,
     turn_secret: bytes | None = None,
 ) -> None:
-    """Add a cluster, or change it. Without a kubeconfig it is the hub itself."""
+    """Add a cluster, or make it what `spec` says; `kubeconfig` and `turn_secret` become Secrets."""
     written = []
     if kubeconfig is not None:
         secret = _secret(secret_name(name), namespace, "kubeconfig", {KUBECONFIG_KEY: kubeconfig})
@@ -131,6 +131,14 @@ async def enrol(
         # A secret that nobody uses any more is only there to be found.
         with contextlib.suppress(NotFound):
             await hub.delete(Secret, turn_secret_name(name), namespace)
+
+
+async def known_spec(hub: Client, namespace: str, name: str) -> MemberClusterSpec:
+    """What the fleet knows of a cluster; of a new one, that it is the hub itself."""
+    try:
+        return (await hub.get(MemberCluster, name, namespace)).spec
+    except NotFound:
+        return MemberClusterSpec()
 
 
 async def set_turn(hub: Client, namespace: str, name: str, turn: Turn, secret: bytes) -> None:

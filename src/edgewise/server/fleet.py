@@ -55,6 +55,7 @@ class Fleet:
         self.changes.follow("f", hub.sessions, _session_touched)
         self.changes.follow("b", hub.bindings, _binding_touched)
         self.changes.follow("c", hub.clusters, _cluster_touched)
+        hub.on_credentials(self.changes.wake_all)
         members.on_open(self._member_opened)
 
     # Places -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -18,7 +19,7 @@ from edgewise.api.fleet import (
 from edgewise.api.sessions import SessionTemplate
 from edgewise.kube.client import Client
 from edgewise.kube.core import ConfigMap, Secret
-from edgewise.kube.errors import AlreadyExists
+from edgewise.kube.errors import AlreadyExists, KubeError
 from edgewise.kube.objects import Key
 from edgewise.runtime.cache import Cache
 from edgewise.runtime.metrics import Metrics
@@ -30,6 +31,9 @@ from edgewise.server.mirror import Mirror, Patience
 
 IDENTITY_NAME = "edgewise-fleet"
 HEARTBEATS_LABEL = f"{GROUP}/heartbeats"
+# Between two attempts to make the keys for client tokens anew.
+KEYS_PAUSE_SECONDS = 1.0
+_CREDENTIALS = (api_tokens.LABEL_VALUE, client_tokens.LABEL_VALUE)
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +77,10 @@ class Hub:
         )
         self._tokens: dict[str, ApiToken] = {}
         self._keys: SigningKeys | None = None
+        self._keys_gone = asyncio.Event()
+        # Another one whenever a token may have been given or taken back.
+        self.credentials_version = 0
+        self._credential_listeners: list[Callable[[], None]] = []
         self.secrets.subscribe(self._secret_changed)
 
     async def prepare(self) -> None:
@@ -83,6 +91,27 @@ class Hub:
         except AlreadyExists:
             identity = await self.client.get(ConfigMap, IDENTITY_NAME, self.namespace)
         self.fleet_id = identity.data["id"]
+        await self._make_keys()
+
+    async def keep_keys(self) -> None:
+        """Whoever deletes the keys ends all client tokens, and new ones are signed anew."""
+        while True:
+            await self._keys_gone.wait()
+            try:
+                await self._make_keys()
+            except KubeError as error:
+                _log.warning("the keys for client tokens cannot be made: %s", error)
+            # Whoever made them, the mirror shows them in a moment.
+            await asyncio.sleep(KEYS_PAUSE_SECONDS)
+            if self._keys_gone.is_set():
+                _log.warning(
+                    "client tokens cannot be checked: there is no Secret %s with the label %s=%s",
+                    client_tokens.SECRET_NAME,
+                    SECRET_LABEL,
+                    client_tokens.LABEL_VALUE,
+                )
+
+    async def _make_keys(self) -> None:
         try:
             await self.client.create(client_tokens.new_keys_secret(self.namespace))
         except AlreadyExists:
@@ -119,23 +148,48 @@ class Hub:
     def signing_keys(self) -> SigningKeys | None:
         return self._keys
 
+    def on_credentials(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever a token may have been given or taken back."""
+        self._credential_listeners.append(listener)
+
     def _secret_changed(self, old: Secret | None, new: Secret | None, _: bool) -> None:
+        labels = {each.metadata.labels.get(SECRET_LABEL) for each in (old, new) if each is not None}
+        if labels.isdisjoint(_CREDENTIALS):
+            return
         if old is not None:
             self._tokens.pop(_token_id(old), None)
-        if new is None:
-            return
-        match new.metadata.labels.get(SECRET_LABEL):
-            case api_tokens.LABEL_VALUE:
-                try:
-                    self._tokens[_token_id(new)] = api_tokens.token_in(new)
-                except TokenError as error:
-                    _log.warning("%s", error)
-            case client_tokens.LABEL_VALUE if new.metadata.name == client_tokens.SECRET_NAME:
-                try:
-                    self._keys = client_tokens.keys_in(new)
-                except UnusableKeys as error:
-                    # The keys that we have stay good: a broken Secret locks nobody out.
-                    _log.error("%s", error)
+        if new is not None and _holds_keys(new):
+            self._use_keys(new)
+        elif old is not None and _holds_keys(old):
+            self._keys = None
+            self._keys_gone.set()
+        elif new is not None and new.metadata.labels.get(SECRET_LABEL) == api_tokens.LABEL_VALUE:
+            self._know_token(new)
+        self.credentials_version += 1
+        for listener in self._credential_listeners:
+            listener()
+
+    def _use_keys(self, secret: Secret) -> None:
+        self._keys_gone.clear()
+        try:
+            self._keys = client_tokens.keys_in(secret)
+        except UnusableKeys as error:
+            # The keys that we have stay good: a broken Secret locks nobody out.
+            _log.error("%s", error)
+
+    def _know_token(self, secret: Secret) -> None:
+        try:
+            self._tokens[_token_id(secret)] = api_tokens.token_in(secret)
+        except TokenError as error:
+            _log.warning("%s", error)
+
+
+def _holds_keys(secret: Secret) -> bool:
+    meta = secret.metadata
+    return (
+        meta.name == client_tokens.SECRET_NAME
+        and meta.labels.get(SECRET_LABEL) == client_tokens.LABEL_VALUE
+    )
 
 
 def _token_id(secret: Secret) -> str:

@@ -34,6 +34,7 @@ from edgewise.server.placement import Choice, Obstacle, Place, Ranking, rank
 
 ATTEMPTS = 8
 LEASE_SECONDS = 30
+LONGEST_LEASE_OF_A_CLIENT = 300
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +51,8 @@ class Wish(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=T
     move: bool = False
     """Give up a seat elsewhere for one in `location`."""
     lease_seconds: Annotated[int, Meta(ge=0, le=86_400)] = LEASE_SECONDS
-    """Without a heartbeat for so long the client counts as lost; 0: only when somebody says so."""
+    """Without a heartbeat for so long the client counts as lost; 0: only when somebody says so.
+    With a client token it is 1 to 300."""
 
 
 class Joined(msgspec.Struct, frozen=True):

@@ -208,6 +208,11 @@ class Members:
             except ConfigError as error:
                 _log.error("%s cannot be connected to: %s", name, error)
                 problem = f"cannot be connected to: {error}"
+            except Exception as error:
+                # One member must not end the server for all the others. The text of what nobody
+                # expected may hold a secret, and this is shown to everybody.
+                _log.exception("%s cannot be connected to", name)
+                problem = f"cannot be connected to ({type(error).__name__}): see the server's log"
         task = asyncio.create_task(_keep(member, stack), name=f"member {name}")
         self._open[name] = _Connection(want, member, problem, task)
         if member is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from edgewise.api.fleet import BindingState, ClientBinding
 from edgewise.kube.core import ConfigMap
-from edgewise.kube.errors import KubeError, NotFound
+from edgewise.kube.errors import AlreadyExists, KubeError, NotFound
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.heartbeat_book import mark, read_book, write_book
 from edgewise.server.hub import HEARTBEATS_LABEL, Hub
@@ -82,12 +82,13 @@ class Presence:
             return
         now = self._monotonic()
         content = write_book(self._here, now, WINDOW_SECONDS)
+        self._unwritten = False  # whoever is heard from now on is not in this book
         try:
             await self._write(content)
         except KubeError as error:
+            self._unwritten = True
             _log.warning("cannot tell the other replicas who was heard: %s", error)
             return
-        self._unwritten = False
         self._here = {who: when for who, when in self._here.items() if now - when <= WINDOW_SECONDS}
 
     async def sweep(self) -> None:
@@ -99,21 +100,29 @@ class Presence:
                 await self._hub.client.delete(ConfigMap, book.metadata.name, self._hub.namespace)
 
     async def _write(self, content: bytes) -> None:
-        client, namespace = self._hub.client, self._hub.namespace
-        book = ConfigMap.named(self._name, namespace, binary_data={BOOK: content})
         if self._exists:
             try:
-                await client.patch(
-                    ConfigMap, self._name, namespace, body={"binaryData": {BOOK: content}}
-                )
+                await self._change_book(content)
             except NotFound:
                 self._exists = False
         if not self._exists:
-            book.metadata = ObjectMeta(
-                name=self._name, namespace=namespace, labels={HEARTBEATS_LABEL: "true"}
-            )
-            await client.create(book)
+            try:
+                await self._create_book(content)
+            except AlreadyExists:
+                # An earlier attempt was carried out, and only its answer got lost.
+                await self._change_book(content)
             self._exists = True
+
+    async def _create_book(self, content: bytes) -> None:
+        book = ConfigMap.named(self._name, self._hub.namespace, binary_data={BOOK: content})
+        book.metadata = ObjectMeta(
+            name=self._name, namespace=self._hub.namespace, labels={HEARTBEATS_LABEL: "true"}
+        )
+        await self._hub.client.create(book)
+
+    async def _change_book(self, content: bytes) -> None:
+        body = {"binaryData": {BOOK: content}}
+        await self._hub.client.patch(ConfigMap, self._name, self._hub.namespace, body=body)
 
     async def _withdraw(self) -> None:
         try:

@@ -22,6 +22,7 @@ from edgewise.server.lifecycle import Lifecycle
 from edgewise.server.members import Members
 from edgewise.server.mirror import Patience
 from edgewise.server.presence import Presence
+from edgewise.server.removals import Removals
 from edgewise.server.repair import Repair
 from edgewise.server.template_repair import TemplateRepair
 
@@ -57,6 +58,7 @@ class Replica:
         self.bindings = Bindings(self.hub, clock=clock)
         self.joining = Joining(self.fleet, self.bindings)
         self.lifecycle = Lifecycle(self.fleet)
+        self.removals = Removals(self.hub, clock=clock)
         self.presence = Presence(self.hub, replica=settings.replica)
         self.leadership = Leadership(
             client, LEASE_NAME, settings.namespace, timing=settings.timing, clock=clock
@@ -74,6 +76,7 @@ class Replica:
                 tasks.create_task(work, name=name)
                 for name, work in (
                     ("hub", self.hub.mirror.run()),
+                    ("keys", self.hub.keep_keys()),
                     ("members", self.members.run()),
                     ("presence", self.presence.run()),
                     ("leader", self._lead()),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 
 from edgewise.api.installation import install
 from edgewise.kube.client import Client
+from edgewise.server.identity.principal import Role
 from edgewise.testing.fleet_rig import KINDS, FleetRig, fleet_rig
+from tests.integration.server.http_client import Caller
+from tests.integration.server.scene import Scene
 
 
 @pytest.fixture
@@ -20,3 +24,13 @@ async def rig(client: Client) -> AsyncIterator[FleetRig]:
         await rig.add_member("porto")
         await rig.add_member("paris")
         yield rig
+
+
+@pytest.fixture
+async def scene(rig: FleetRig) -> AsyncIterator[Scene]:
+    replica = await rig.add_replica()
+    url = await rig.add_server(replica)
+    async with aiohttp.ClientSession() as http:
+        scene = Scene(rig, replica, Caller(http, url))
+        scene.app = await scene.caller(Role.APP, "arena")
+        yield scene

@@ -13,8 +13,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 
+from edgewise.api.fleet import MemberCluster, Ping
 from edgewise.api.installation import install
 from edgewise.api.sessions import PodTemplate, SessionTemplate, SessionTemplateSpec
 from edgewise.client import Edgewise, EdgewiseError
@@ -75,6 +77,15 @@ async def test_a_fleet_by_its_commands(
     await do("fleet", "add", "there", *turn, *hub)
     await client.get(Secret, "edgewise-turn-there", namespace)
     await do("fleet", "add", "there", "--member", str(api_server.kubeconfig), *hub)
+    before = (await client.get(MemberCluster, "there", namespace)).spec
+    assert before.turn.urls == ["turn:192.0.2.7:3478"]
+    await do("fleet", "add", "there", "--capacity", "3", "--ping-udp", "192.0.2.8:7", *hub)
+    after = (await client.get(MemberCluster, "there", namespace)).spec
+    assert after == msgspec.structs.replace(
+        before, capacity=3, ping=Ping(http=before.ping.http, udp="192.0.2.8:7")
+    )
+    assert after.kubeconfig_secret == "edgewise-member-there"
+    await client.get(Secret, "edgewise-turn-there", namespace)
     listed = await do("fleet", "list", *hub)
     assert [line.split()[:2] for line in listed.splitlines()[1:]] == [
         ["here", "home"],

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import hmac
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -16,44 +14,14 @@ import pytest
 
 from edgewise.api.fleet import SECRET_LABEL, MemberCluster
 from edgewise.kube.core import Secret
-from edgewise.server.http import event_routes, event_stream
 from edgewise.server.http.doorway import Rates
 from edgewise.server.identity.api_tokens import secret_name, token_id
 from edgewise.server.identity.principal import Role
-from edgewise.server.replica import Replica
 from edgewise.sessions.seats import seat_token
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fleet_rig import FleetRig
 from tests.integration.server.http_client import Caller
-
-ALICE = "/v1/sessions/room-1/clients/alice"
-
-
-class Scene:
-    def __init__(self, rig: FleetRig, replica: Replica, app: Caller) -> None:
-        self.rig = rig
-        self.replica = replica
-        self.app = app
-
-    async def caller(self, role: Role, application: str) -> Caller:
-        token = await self.rig.add_token(role, application)
-        await eventually(lambda: self.replica.hub.api_token(token_id(token)) is not None)
-        return Caller(self.app.http, self.app.url, token)
-
-
-@pytest.fixture
-async def scene(rig: FleetRig) -> AsyncIterator[Scene]:
-    replica = await rig.add_replica()
-    url = await rig.add_server(replica)
-    async with aiohttp.ClientSession() as http:
-        scene = Scene(rig, replica, Caller(http, url))
-        scene.app = await scene.caller(Role.APP, "arena")
-        yield scene
-
-
-async def made(app: Caller, name: str = "room-1", **fields: Any) -> None:
-    answer = await app("POST", "/v1/sessions", {"template": "demo", "name": name, **fields})
-    assert answer.status == 201, answer.body
+from tests.integration.server.scene import ALICE, Scene, made, made_again
 
 
 async def test_a_session_from_making_to_taking_down(scene: Scene) -> None:
@@ -122,12 +90,7 @@ async def test_a_client_acts_with_its_own_token(scene: Scene) -> None:
     assert (bob.status, bob.body["type"]) == (403, "/problems/forbidden")
     # A new session of the same name is another one.
     await scene.app("DELETE", "/v1/sessions/room-1")
-
-    async def again() -> bool:
-        answer = await scene.app("POST", "/v1/sessions", {"template": "demo", "name": "room-1"})
-        return answer.status == 201
-
-    await eventually(again, within=15, every=0.1)
+    await made_again(scene.app)
     assert (await alice("PUT", ALICE)).status == 404
 
 
@@ -395,136 +358,3 @@ async def test_turn_credentials_are_for_the_client_and_for_nobody_who_looks(scen
     async for _, data, _ in scene.app.events("/v1/sessions/room-1/events"):
         assert data["clientsById"]["alice"]["iceServers"] == []
         break
-
-
-# Events ---------------------------------------------------------------------------------
-
-
-class Watcher:
-    """Reads a stream in the background, and remembers what it was told."""
-
-    def __init__(self, caller: Caller, path: str, last_id: str = "") -> None:
-        self.events: list[tuple[str, Any]] = []
-        self.last_id = last_id
-        self._task = asyncio.create_task(self._run(caller, path))
-
-    async def _run(self, caller: Caller, path: str) -> None:
-        async for name, data, id in caller.events(path, self.last_id):
-            self.events.append((name, data))
-            self.last_id = id
-
-    def named(self, name: str) -> list[Any]:
-        return [data for event, data in self.events if event == name]
-
-    @property
-    def ended(self) -> bool:
-        return self._task.done()
-
-    async def stop(self) -> None:
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError, AssertionError):
-            await self._task
-
-
-async def test_a_client_sees_itself_become_ready_move_and_go(scene: Scene) -> None:
-    await made(scene.app)
-    watcher = Watcher(scene.app, f"{ALICE}/events")
-    await eventually(lambda: watcher.events)
-    assert watcher.events[0] == ("snapshot", None)
-    await scene.app("PUT", ALICE, {"location": "porto"})
-    await eventually(lambda: any(data["ready"] for data in watcher.named("client")))
-    await scene.app("PUT", ALICE, {"location": "paris", "move": True})
-    await eventually(
-        lambda: any(
-            data["ready"] and data["location"] == "paris" for data in watcher.named("client")
-        )
-    )
-    await scene.app("DELETE", ALICE)
-    await eventually(lambda: watcher.named("client-gone"))
-    await scene.app("DELETE", "/v1/sessions/room-1")
-    await eventually(lambda: watcher.named("session-gone"), within=15)
-    await watcher.stop()
-
-
-async def test_who_reconnects_to_another_replica_misses_nothing(rig: FleetRig) -> None:
-    replicas = [await rig.add_replica() for _ in range(2)]
-    urls = [await rig.add_server(replica) for replica in replicas]
-    token = await rig.add_token(Role.APP, "arena")
-    for replica in replicas:
-        await eventually(lambda hub=replica.hub: hub.api_token(token_id(token)) is not None)
-    async with aiohttp.ClientSession() as http:
-        callers = [Caller(http, url, token) for url in urls]
-        await made(callers[0])
-        path = "/v1/sessions/room-1/events"
-        watcher = Watcher(callers[0], path)
-        await callers[0]("PUT", "/v1/sessions/room-1/clients/stays?wait=5")
-        await callers[0]("PUT", "/v1/sessions/room-1/clients/goes?wait=5")
-        await eventually(lambda: len([d for d in watcher.named("client") if d["ready"]]) >= 2)
-        await watcher.stop()
-
-        await callers[1]("DELETE", "/v1/sessions/room-1/clients/goes")
-        await callers[1]("PUT", "/v1/sessions/room-1/clients/comes?wait=5")
-        resumed = Watcher(callers[1], path, watcher.last_id)
-        await eventually(lambda: resumed.named("client-gone") and resumed.named("client"))
-        assert resumed.named("snapshot") == []
-        assert {data["client"] for data in resumed.named("client-gone")} == {"goes"}
-        assert "comes" in {data["client"] for data in resumed.named("client")}
-        await resumed.stop()
-
-        lost = Watcher(callers[1], path, "b:1,f:1")
-        await eventually(lambda: lost.events)
-        assert set(lost.named("snapshot")[0]["clientsById"]) == {"stays", "comes"}
-        await lost.stop()
-
-
-async def test_the_whole_fleet_is_for_readers(scene: Scene) -> None:
-    reader = await scene.caller(Role.READER, "page")
-    watcher = Watcher(reader, "/v1/events")
-    await eventually(lambda: watcher.events)
-    picture = watcher.named("snapshot")[0]
-    assert [each["name"] for each in picture["locations"]] == ["paris", "porto"]
-    await made(scene.app)
-    await scene.app("PUT", f"{ALICE}?wait=10")
-    await eventually(lambda: any(data["ready"] == 1 for data in watcher.named("session")))
-    scene.rig.members["porto"].cut()
-    await eventually(
-        lambda: any(data["state"] == "unhealthy" for data in watcher.named("location"))
-    )
-    assert watcher.named("client") == []
-    await watcher.stop()
-    assert (await scene.app("GET", "/v1/events")).status == 403
-
-
-async def test_a_stream_ends_when_its_token_does(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(event_stream, "KEEP_ALIVE_SECONDS", 0.2)
-    reader = await scene.caller(Role.READER, "page")
-    watcher = Watcher(reader, "/v1/events")
-    await eventually(lambda: watcher.events)
-    id = token_id(reader.headers["Authorization"].removeprefix("Bearer "))
-    await scene.rig.direct.delete(Secret, secret_name(id), scene.rig.namespace)
-    await eventually(lambda: watcher.ended)
-    await watcher.stop()
-
-
-async def test_a_client_cannot_open_streams_without_end(scene: Scene) -> None:
-    await made(scene.app)
-    issued = await scene.app("POST", f"{ALICE}/token")
-    alice = Caller(scene.app.http, scene.app.url, issued.body["token"])
-    watchers = [Watcher(alice, f"{ALICE}/events") for _ in range(event_routes.MOST_OF_A_CLIENT)]
-    await eventually(lambda: all(watcher.events for watcher in watchers))
-    refused = await alice("GET", f"{ALICE}/events")
-    assert (refused.status, refused.body["type"]) == (429, "/problems/too-many-requests")
-    for watcher in watchers:
-        await watcher.stop()
-
-    async def there_is_room_again() -> bool:
-        again = Watcher(alice, f"{ALICE}/events")
-        try:
-            await eventually(lambda: again.events or again.ended, within=5)
-            return bool(again.events)
-        finally:
-            await again.stop()
-
-    await eventually(there_is_room_again, within=15, every=0.1)

@@ -171,3 +171,35 @@ async def test_a_health_that_changes_is_shown_in_the_object(rig: FleetRig) -> No
     await eventually(lambda: shown() == "Lost", within=20)
     rig.members["porto"].heal()
     await eventually(lambda: shown() == "Ready", within=20)
+
+
+async def test_nobody_stays_in_a_cluster_that_is_no_longer_there(rig: FleetRig) -> None:
+    replica = await rig.add_replica()
+    session = await made(replica, failover=Failover.STAY)
+    await replica.joining.join(session, "alice", Wish(location="porto"))
+    await rig.direct.delete(MemberCluster, "porto", rig.namespace)
+
+    async def moved() -> bool:
+        return "alice" in (await rig.seats("room-1"))["paris"]
+
+    await eventually(moved, within=15)
+
+
+async def test_who_is_lost_is_not_found_again_by_being_moved(rig: FleetRig) -> None:
+    replica = await rig.add_replica()
+    session = await made(replica)
+    for client in ("there", "lost", "back"):
+        await replica.joining.join(session, client, Wish(location="porto"))
+    for client in ("lost", "back"):
+        await replica.joining.disconnect(session, client)
+    rig.members["porto"].cut()
+
+    def cluster(client: str) -> str:
+        binding = replica.hub.binding(session, client)
+        return binding.spec.cluster if binding is not None else ""
+
+    await eventually(lambda: cluster("there") == "paris", within=20)
+    assert (cluster("lost"), state(replica, session, "lost")) == ("porto", BindingState.LOST)
+    await replica.joining.reconnect(session, "back")
+    await eventually(lambda: cluster("back") == "paris", within=10)
+    assert (cluster("lost"), state(replica, session, "lost")) == ("porto", BindingState.LOST)

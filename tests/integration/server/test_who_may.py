@@ -177,7 +177,8 @@ async def test_those_who_may_do(scene: Scene) -> None:
                 wrong.append((*route, name, status, found))
     assert wrong == []
     leave, end = ENDING
-    for name in EXPECTED[leave]:
+    # Whom the others take out has a token that does not hold any more.
+    for name in ("alice", "app", "admin"):
         assert await ask(scene.callers[name], leave, OURS, "alice") == 204
     assert await ask(scene.callers["app"], end, OURS, "") == 202
     assert await ask(scene.callers["admin"], end, THEIRS, "") == 202

@@ -104,6 +104,18 @@ COMPLAINTS: dict[str, tuple[Any, str | None, str]] = {
         None,
         "must look like https://host:6443",
     ),
+    "a CA that is not even ASCII": (
+        document(
+            clusters=[
+                {
+                    "name": "c",
+                    "cluster": {"server": "https://x", "certificate-authority-data": "é"},
+                }
+            ]
+        ),
+        None,
+        "certificate-authority-data of context 'one' .* is not valid base64",
+    ),
     "a CA that is not base64": (
         document(
             clusters=[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from edgewise.kube.errors import ConfigError
 from edgewise.kube.proxies import choose_proxy
 
 PROXY = "http://proxy.example:3128"
@@ -53,3 +54,10 @@ def test_what_the_kubeconfig_says_holds_without_exceptions() -> None:
 def test_a_bare_host_is_an_http_proxy() -> None:
     environment = {"HTTPS_PROXY": "proxy.example:3128"}
     assert choose_proxy("https://edge.example", "", environment) == PROXY
+
+
+@pytest.mark.parametrize("proxy", ["http://[x", "http://proxy:99999", "http://me:pw@[x", "ftp://x"])
+def test_what_is_no_proxy_is_refused_with_a_sentence(proxy: str) -> None:
+    with pytest.raises(ConfigError, match=r"proxy-url in the kubeconfig.* cannot be used") as said:
+        choose_proxy("https://edge.example", proxy, {})
+    assert "pw" not in str(said.value)

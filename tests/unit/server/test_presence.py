@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from edgewise.api.fleet import BindingState
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
 from edgewise.kube.core import ConfigMap
-from edgewise.server.heartbeat_book import mark, write_book
+from edgewise.kube.errors import AlreadyExists, NotFound, Unreachable
+from edgewise.server.heartbeat_book import mark, read_book, write_book
 from edgewise.server.hub import Hub
 from edgewise.server.presence import Presence
 from tests.unit.server.bindings import binding
@@ -93,3 +95,71 @@ def test_who_has_left_is_forgotten_even_if_a_book_still_names_them() -> None:
     scene.hub.bindings.apply(binding("alice", "porto", rv=scene.revision), deleted=True)
     scene.book(alice, "a-stranger")
     assert scene.presence._anywhere == {}
+
+
+class Store:
+    """Stands for the hub: the books that it has, and answers that get lost."""
+
+    def __init__(self) -> None:
+        self.book: bytes | None = None
+        self.losing_answers = False
+        self.during: list[Callable[[], None]] = []
+
+    async def create(self, book: ConfigMap) -> ConfigMap:
+        if self.book is not None:
+            raise AlreadyExists(409, "AlreadyExists", "there is one")
+        self._keep(book.binary_data["heard"])
+        return book
+
+    async def patch(self, _: Any, name: str, namespace: str, *, body: Any) -> ConfigMap:
+        if self.book is None:
+            raise NotFound(404, "NotFound", "there is none")
+        self._keep(body["binaryData"]["heard"])
+        return ConfigMap.named(name, namespace)
+
+    def _keep(self, content: bytes) -> None:
+        self.book = content
+        while self.during:
+            self.during.pop()()
+        if self.losing_answers:
+            raise Unreachable("the answer got lost")
+
+    def heard(self) -> set[bytes]:
+        return {who for who, _ in read_book(self.book or b"")}
+
+
+def with_store() -> tuple[Scene, Store]:
+    scene, store = Scene(), Store()
+    scene.hub.client = store  # type: ignore[assignment]
+    return scene, store
+
+
+async def test_a_book_whose_making_was_not_confirmed_is_written_on() -> None:
+    scene, store = with_store()
+    store.losing_answers = True
+    scene.presence.beat("alice")
+    await scene.presence.flush()
+    store.losing_answers = False
+    scene.presence.beat("bob")
+    await scene.presence.flush()
+    assert store.heard() == {mark("alice"), mark("bob")}
+
+
+async def test_who_is_heard_during_the_write_is_in_the_next_book() -> None:
+    scene, store = with_store()
+    scene.presence.beat("alice")
+    store.during.append(lambda: scene.presence.beat("bob"))
+    await scene.presence.flush()
+    assert store.heard() == {mark("alice")}
+    await scene.presence.flush()
+    assert store.heard() == {mark("alice"), mark("bob")}
+
+
+async def test_a_book_that_could_not_be_written_is_written_later() -> None:
+    scene, store = with_store()
+    store.losing_answers = True
+    scene.presence.beat("alice")
+    await scene.presence.flush()
+    store.losing_answers, store.book = False, None
+    await scene.presence.flush()
+    assert store.heard() == {mark("alice")}

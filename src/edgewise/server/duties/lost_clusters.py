@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from edgewise.api.fleet import ClientBinding, Failover
+from edgewise.api.fleet import BindingState, ClientBinding, Failover
 from edgewise.server.bindings import Bindings, Taken
 from edgewise.server.duties.several import for_each
 from edgewise.server.fleet import Fleet
@@ -27,33 +27,36 @@ class LostClusters:
         self._bindings = bindings
 
     async def look(self) -> None:
-        for cluster, why in self._lost():
+        registered = {cluster.metadata.name for cluster in self._hub.clusters}
+        for cluster, why in self._lost(registered):
             bindings = [
                 binding
                 for binding in self._hub.bindings.by(by_cluster, cluster)
-                if self._may_move(binding)
+                if self._may_move(binding, returning=cluster in registered)
             ]
             if bindings:
                 _log.warning("%s %s: moving %d clients", cluster, why, len(bindings))
                 await for_each(bindings, partial(self._move, why))
 
-    def _lost(self) -> list[tuple[str, str]]:
+    def _lost(self, registered: set[str]) -> list[tuple[str, str]]:
         """Clusters that have clients and cannot serve them, and why."""
-        registered = {cluster.metadata.name for cluster in self._hub.clusters}
         used = {binding.spec.cluster for binding in self._hub.bindings} - {""}
         gone = [(name, "is no longer a location") for name in sorted(used - registered)]
         return gone + [
             (member.name, member.mirror.trouble)
             for member in self._fleet.members.all()
-            if member.lost and member.name in used
+            if member.lost and member.name in used & registered
         ]
 
-    def _may_move(self, binding: ClientBinding) -> bool:
+    def _may_move(self, binding: ClientBinding, *, returning: bool) -> bool:
         session = self._fleet.session_of(binding)
         return (
-            session is not None
+            # Whoever is lost may have left: a move would say that they are there.
+            binding.spec.state is BindingState.SEATED
+            and session is not None
             and not session.metadata.deleting
-            and session.spec.failover is Failover.MOVE
+            # To stay in a cluster that was taken out of the fleet is to be nowhere.
+            and (session.spec.failover is Failover.MOVE or not returning)
         )
 
     async def _move(self, why: str, binding: ClientBinding) -> None:
@@ -71,6 +74,8 @@ class LostClusters:
             except NotHere:
                 current = await self._bindings.read(session, binding.spec.client)
                 if current is None or current.spec.cluster != left:
+                    return
+                if current.spec.state is not BindingState.SEATED:
                     return
                 binding = current
             except Taken:

@@ -17,17 +17,24 @@ from edgewise.server.errors import (
     HubUnreachable,
     NotThere,
     Refused,
+    Unacceptable,
     Unavailable,
 )
-from edgewise.server.http.doorway import admit, principal_of, sees_endpoints
+from edgewise.server.http.doorway import (
+    admit,
+    check_not_removed,
+    principal_of,
+    sees_endpoints,
+)
 from edgewise.server.http.parameters import ClientId, SessionName, WaitSeconds
 from edgewise.server.http.problems import documented
 from edgewise.server.http.server import Server
 from edgewise.server.identity import client_tokens
 from edgewise.server.identity.permissions import Action
 from edgewise.server.identity.principal import Role
-from edgewise.server.joining import Joined, Wish
+from edgewise.server.joining import LONGEST_LEASE_OF_A_CLIENT, Joined, Wish
 from edgewise.server.metrics import JOIN_SECONDS, JOINS
+from edgewise.server.removals import last_removal
 from edgewise.server.views import ClientView
 from edgewise.sessions.digest import REFUSED
 
@@ -74,6 +81,11 @@ def client_routes(server: Server) -> Router:
         found = await server.session(request, Action.JOIN, session, client)
         if wish.move:
             admit(principal_of(request), Action.MOVE, session, found, client)
+        if principal_of(request).role is Role.CLIENT:
+            _check_lease(wish)
+            if replica.hub.mirror.ready:
+                # Another replica may have heard of a removal that is not in our cache yet.
+                check_not_removed(principal_of(request), await replica.removals.read(found))
         joined = await _joined(server, found, client, wish)
         replica.presence.beat(joined.binding.metadata.name)
         binding = joined.binding
@@ -139,13 +151,16 @@ def client_routes(server: Server) -> Router:
         "/",
         action=Action.LEAVE,
         summary="Leave",
-        description="Gives the seat up. Somebody who is not there has left.",
+        description="Gives the seat up. Somebody who is not there has left. A client that its "
+        "application takes out needs a new token to come back.",
         responses=documented(400, 401, 403, 404, 429, 503),
     )
     async def leave(
         request: Request[Any, Any, Any], session: SessionName, client: ClientId
     ) -> None:
         found = await server.session(request, Action.LEAVE, session, client)
+        if principal_of(request).role is not Role.CLIENT:
+            await replica.removals.remember(found, client)
         await replica.joining.leave(found, client)
 
     @post(
@@ -159,13 +174,22 @@ def client_routes(server: Server) -> Router:
         request: Request[Any, Any, Any], session: SessionName, client: ClientId
     ) -> TokenView:
         found = await server.session(request, Action.ISSUE_CLIENT_TOKEN, session, client)
-        return _issue(server, found, client)
+        return _issue(server, await replica.removals.expect_tokens(found), client)
 
     return Router(
         "/v1/sessions/{session:str}/clients/{client:str}",
         route_handlers=[join, show, heartbeat, disconnect, leave, token],
         tags=["clients"],
     )
+
+
+def _check_lease(wish: Wish) -> None:
+    """A client that is never missed would keep its seat and its pods for ever."""
+    if not 1 <= wish.lease_seconds <= LONGEST_LEASE_OF_A_CLIENT:
+        raise Unacceptable(
+            f"a client may ask for a lease of 1 to {LONGEST_LEASE_OF_A_CLIENT} seconds, and this "
+            f"one asks for {wish.lease_seconds}: leave it out, or let the application join"
+        )
 
 
 async def _joined(server: Server, session: FleetSession, client: str, wish: Wish) -> Joined:
@@ -190,6 +214,7 @@ def _issue(server: Server, session: FleetSession, client: str) -> TokenView:
         session=session.metadata.name,
         session_uid=session.metadata.uid,
         client=client,
+        removal=last_removal(session, client),
         now=server.clock(),
     )
     return TokenView(token=issued.token, expires=issued.expires)

@@ -14,7 +14,13 @@ from edgewise.server.errors import NotThere
 from edgewise.server.http.problems import Forbidden, TooMany
 from edgewise.server.identity.authenticator import Authenticator
 from edgewise.server.identity.permissions import Action, Subject, Verdict, decide
-from edgewise.server.identity.principal import Principal, Role, Unauthenticated
+from edgewise.server.identity.principal import (
+    IdentityUnavailable,
+    Principal,
+    Role,
+    Unauthenticated,
+)
+from edgewise.server.removals import last_removal
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -72,6 +78,16 @@ class Doorway:
                 raise TooMany("too many failed attempts from this address", wait) from None
             raise
 
+    async def still_is(self, connection: Connection, principal: Principal) -> bool:
+        """Whether somebody who was let in would be let in again. It is no attempt to guess."""
+        header = connection.headers.get("authorization")
+        try:
+            return await self._authenticator.authenticate(header) == principal
+        except Unauthenticated:
+            return False
+        except IdentityUnavailable:
+            return True
+
 
 def principal_of(connection: Connection) -> Principal:
     principal = connection.scope["state"]["principal"]
@@ -103,6 +119,22 @@ def admit(
             return session
         case _:
             raise NotThere(f"there is no session {name!r}")
+
+
+def was_removed(principal: Principal, session: FleetSession) -> bool:
+    """Whether its application took a client out after the client got its token."""
+    if principal.role is not Role.CLIENT:
+        return False
+    return principal.removal < last_removal(session, principal.client)
+
+
+def check_not_removed(principal: Principal, session: FleetSession) -> None:
+    """A client that its application took out needs a new token before it can come back."""
+    if was_removed(principal, session):
+        raise Unauthenticated(
+            f"{principal.client} was taken out of {session.metadata.name}: "
+            "ask the application for a new token"
+        )
 
 
 def _an(role: Role) -> str:

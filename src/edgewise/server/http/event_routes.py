@@ -11,14 +11,15 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter
 from litestar.response import Stream
 
-from edgewise.server.changes import Scope
-from edgewise.server.http.doorway import principal_of, sees_endpoints
+from edgewise.api.fleet import FleetSession
+from edgewise.server.http.doorway import principal_of, sees_endpoints, was_removed
 from edgewise.server.http.event_stream import EventStream
 from edgewise.server.http.parameters import ClientId, SessionName
 from edgewise.server.http.problems import TooMany, documented
 from edgewise.server.http.server import Server
+from edgewise.server.http.welcome import Welcome
 from edgewise.server.identity.permissions import Action
-from edgewise.server.identity.principal import IdentityUnavailable, Role, Unauthenticated
+from edgewise.server.identity.principal import Role
 
 MEDIA_TYPE = "text/event-stream"
 MOST_STREAMS = 10_000
@@ -37,7 +38,8 @@ LastEventId = Annotated[
 _EXPLAINED = (
     "Server-sent events. The first is `snapshot`, with everything, unless Last-Event-ID says "
     "where to go on. Then `client`, `session` and `location` show what changed as it is now, and "
-    "`client-gone`, `session-gone` and `location-gone` what is not there any more."
+    "`client-gone`, `session-gone` and `location-gone` what is not there any more. A stream about "
+    "a session ends with it, and every stream ends with the token that it was opened with."
 )
 
 
@@ -62,28 +64,40 @@ def event_routes(server: Server) -> Router:
     streams = Streams()
     fleet = server.replica.fleet
 
-    def stream(request: Request[Any, Any, Any], scope: Scope, last: str | None) -> Stream:
+    def stream(
+        request: Request[Any, Any, Any],
+        last: str | None,
+        session: FleetSession | None = None,
+        client: str = "",
+    ) -> Stream:
         principal = principal_of(request)
         who = str(principal)
         of_client = principal.role is Role.CLIENT
         streams.take(who, MOST_OF_A_CLIENT if of_client else MOST_OF_AN_APPLICATION)
 
-        async def still_welcome() -> bool:
-            try:
-                return await server.doorway.authenticate(request) == principal
-            except Unauthenticated:
-                return False
-            except IdentityUnavailable:
-                return True
+        def removed() -> bool:
+            now = fleet.hub.session(session.metadata.name) if session is not None else None
+            return now is not None and was_removed(principal, now)
+
+        async def still_holds() -> bool:
+            return not removed() and await server.doorway.still_is(request, principal)
+
+        welcome = Welcome(
+            still_holds,
+            version=lambda: (fleet.hub.credentials_version, removed()),
+            expires=principal.expires,
+            clock=server.clock,
+        )
 
         async def content() -> AsyncIterator[bytes]:
             try:
                 async for part in EventStream(
                     fleet,
-                    scope,
+                    session,
+                    client,
                     last_event_id=last,
                     private=sees_endpoints(request),
-                    still_welcome=still_welcome,
+                    welcome=welcome,
                 ):
                     yield part
             finally:
@@ -108,7 +122,7 @@ def event_routes(server: Server) -> Router:
         media_type=MEDIA_TYPE,
     )
     async def watch_fleet(request: Request[Any, Any, Any], last: LastEventId = None) -> Stream:
-        return stream(request, (), last)
+        return stream(request, last)
 
     @get(
         "/v1/sessions/{session:str}/events",
@@ -122,7 +136,7 @@ def event_routes(server: Server) -> Router:
         request: Request[Any, Any, Any], session: SessionName, last: LastEventId = None
     ) -> Stream:
         found = await server.session(request, Action.WATCH_SESSION, session)
-        return stream(request, (found.metadata.name,), last)
+        return stream(request, last, found)
 
     @get(
         "/v1/sessions/{session:str}/clients/{client:str}/events",
@@ -139,6 +153,6 @@ def event_routes(server: Server) -> Router:
         last: LastEventId = None,
     ) -> Stream:
         found = await server.session(request, Action.WATCH_CLIENT, session, client)
-        return stream(request, (found.metadata.name, client), last)
+        return stream(request, last, found, client)
 
     return Router("/", route_handlers=[watch_fleet, watch_session, watch_client], tags=["events"])

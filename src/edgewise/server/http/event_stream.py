@@ -8,12 +8,23 @@ gets all of them again rather than missing one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator
 
 import msgspec
 
-from edgewise.server.changes import BadPlace, Scope, Thing, read_place, write_place
+from edgewise.api.fleet import FleetSession
+from edgewise.runtime.cache import number
+from edgewise.server.changes import (
+    BadPlace,
+    Scope,
+    Subscription,
+    Thing,
+    read_place,
+    write_place,
+)
 from edgewise.server.fleet import Fleet
+from edgewise.server.http.welcome import Welcome
 from edgewise.server.views import LocationView, SessionSummary
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -40,40 +51,63 @@ class Gone(msgspec.Struct, omit_defaults=True):
 
 
 class EventStream:
-    """`still_welcome` is asked now and then; when it says no the stream ends."""
+    """Ends when its reader is no longer welcome, or when the session that it is about is gone.
+
+    `session` is that session, and never another one that gets its name later.
+    """
 
     def __init__(
         self,
         fleet: Fleet,
-        scope: Scope,
+        session: FleetSession | None,
+        client: str,
         *,
         last_event_id: str | None,
         private: bool,
-        still_welcome: Callable[[], Awaitable[bool]],
+        welcome: Welcome,
     ) -> None:
         self._fleet = fleet
-        self._scope = scope
+        self._session = session
+        self._scope = _scope(session, client)
         self._last_event_id = last_event_id
         self._private = private
-        self._still_welcome = still_welcome
+        self._welcome = welcome
         self._sent: dict[Thing, bytes] = {}
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         changes = self._fleet.changes
         with changes.subscribe(self._scope) as subscription:
             yield await self._beginning()
-            while not changes.closed:
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                        await subscription.wait()
-                except TimeoutError:
-                    if not await self._still_welcome():
-                        return
+            while not changes.closed and not self._over():
+                changed = await self._wait(subscription)
+                if not await self._welcome.holds():
+                    return
+                if not changed:
                     yield b": still here\n\n"
-                    continue
-                await asyncio.sleep(GATHER_SECONDS)
-                if events := self._events(subscription.take()):
+                elif not self._over() and (events := self._events(subscription.take())):
                     yield events
+            if self._session is not None and self._over():
+                yield _event("session-gone", _gone(self._session.metadata.name), self._place())
+
+    async def _wait(self, subscription: Subscription) -> bool:
+        """Whether anything has changed; not, if it is time for a sign of life."""
+        seconds = min(KEEP_ALIVE_SECONDS, max(0.0, self._welcome.left))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await subscription.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            return True
+        return False
+
+    def _over(self) -> bool:
+        """Whether the session is gone; one that the cache does not show yet is not."""
+        if self._session is None:
+            return False
+        meta, sessions = self._session.metadata, self._fleet.hub.sessions
+        shown = sessions.get(meta.key)
+        if shown is None:
+            return sessions.revision >= number(meta.resource_version)
+        return shown.metadata.uid != meta.uid
 
     async def _beginning(self) -> bytes:
         changes = self._fleet.changes
@@ -84,7 +118,7 @@ class EventStream:
                 return self._snapshot()
             if await changes.caught_up(place, CATCH_UP_SECONDS):
                 things = changes.since(place, self._scope)
-                if things is not None:
+                if things is not None and not self._over():
                     return self._events(things) or b": nothing new\n\n"
         return self._snapshot()
 
@@ -100,7 +134,7 @@ class EventStream:
                 FleetPicture([fleet.summary(each) for each in sessions], fleet.locations())
             )
         session = hub.session(self._scope[0])
-        if session is None:
+        if session is None or self._over():
             return b"null"
         if len(self._scope) == 1:
             return _encode(fleet.session(session, private=self._private))
@@ -146,7 +180,7 @@ class EventStream:
             return "location", _encode(location)
         session = hub.session(thing.session)
         if session is None:
-            return "session-gone", _encode(Gone(session=thing.session))
+            return "session-gone", _gone(thing.session)
         if thing.kind == "session":
             return "session", _encode(fleet.summary(session))
         binding = hub.binding(session, thing.client)
@@ -159,6 +193,17 @@ class EventStream:
 
     def _place(self) -> str:
         return write_place(self._fleet.changes.place)
+
+
+def _scope(session: FleetSession | None, client: str) -> Scope:
+    if session is None:
+        return ()
+    name = session.metadata.name
+    return (name, client) if client else (name,)
+
+
+def _gone(session: str) -> bytes:
+    return _encode(Gone(session=session))
 
 
 def _event(name: str, data: bytes, id: str) -> bytes:

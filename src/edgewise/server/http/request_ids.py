@@ -70,7 +70,7 @@ class RequestIds:
         await self.app(scope, receive, sending)
 
     def _note(self, scope: Any, status: int, seconds: float) -> None:
-        # The path's pattern, not the path: names of clients are nobody's business here.
+        # The path's pattern, not the path: the caller is named, who is meant is not.
         route = str(scope.get("path_template", "")) or "unknown"
         REQUESTS.labels(scope["method"], route, str(status)).inc()
         SECONDS.labels(scope["method"]).observe(seconds)

@@ -13,7 +13,7 @@ from edgewise.api.fleet import ClientBinding, FleetSession
 from edgewise.kube.errors import KubeError
 from edgewise.runtime.cache import number
 from edgewise.server.errors import HubUnreachable, NotThere
-from edgewise.server.http.doorway import Doorway, admit, principal_of
+from edgewise.server.http.doorway import Doorway, admit, check_not_removed, principal_of
 from edgewise.server.identity.permissions import Action
 from edgewise.server.replica import Replica
 
@@ -27,8 +27,11 @@ class Server(msgspec.Struct, frozen=True):
         self, request: Request[Any, Any, Any], action: Action, name: str, client: str = ""
     ) -> FleetSession:
         """The session that a path names, if the caller may do `action` to it."""
+        principal = principal_of(request)
         session = await self.replica.lifecycle.find(name)
-        return admit(principal_of(request), action, name, session, client)
+        found = admit(principal, action, name, session, client)
+        check_not_removed(principal, found)
+        return found
 
     async def binding(self, session: FleetSession, client: str) -> ClientBinding:
         """A client's binding, also if another replica has only just made it."""

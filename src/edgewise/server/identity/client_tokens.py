@@ -77,6 +77,7 @@ def issue(
     session_uid: str,
     client: str,
     now: float,
+    removal: int = 0,
     lifetime: float = LIFETIME_SECONDS,
 ) -> ClientToken:
     expires = int(now + lifetime)
@@ -87,6 +88,7 @@ def issue(
             "sub": client,
             "session": session,
             "uid": session_uid,
+            "removal": removal,
             "iat": int(now),
             "exp": expires,
         },
@@ -125,10 +127,14 @@ def check(token: str, keys: SigningKeys, now: float) -> Principal:
         raise Unauthenticated("the client token has expired: ask the application for a new one")
     if not (isinstance(session, str) and isinstance(uid, str) and session and uid):
         raise Unauthenticated("the client token names no session")
+    removal = claims.get("removal", 0)
+    if not isinstance(removal, int):
+        raise Unauthenticated("the client token does not hold")
     return Principal(
         role=Role.CLIENT,
         session=session,
         session_uid=uid,
         client=claims["sub"],
+        removal=removal,
         expires=float(expires),
     )

@@ -22,6 +22,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     session_uid: str = ""
     client: str = ""
+    # The last time that its application had taken it out when the proof was made (see `removals`).
+    removal: int = 0
     # When the proof ends, in seconds since the epoch; None is never.
     expires: float | None = None
 
