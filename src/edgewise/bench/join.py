@@ -32,8 +32,17 @@ RETRY_SECONDS = 0.002
 # measurement must not run beside that.
 QUIET_SECONDS = 0.3
 # The kubelet looks at some things once a second. What always began at the same moment of that
-# second would be measured too fast or too slow, every time.
+# second would be measured too fast or too slow, every time. So the rounds begin at moments that
+# are spread over it, and all ways of one round at the same one: with moments of their own,
+# their medians would differ by more than what is measured.
 LOOP_SECONDS = 1.0
+
+
+def moments(count: int) -> list[float]:
+    """Spread evenly over the kubelet's second, in any order."""
+    found = [(number + random.random()) / count * LOOP_SECONDS for number in range(count)]
+    random.shuffle(found)
+    return found
 
 
 class JoinBench:
@@ -60,8 +69,8 @@ class JoinBench:
             self._templates: Waiting[SessionTemplate] = waits[2]
             try:
                 await self._prepare()
-                for number in range(rounds + 1):
-                    await self._round()
+                for number, moment in enumerate(moments(rounds + 1)):
+                    await self._round(moment)
                     if number == 0:
                         self._times.clear()  # the first round also warms up the machine
                     self._tell(f"round {number} of {rounds}")
@@ -84,17 +93,17 @@ class JoinBench:
         for name in ("cold", "warm", "reuse"):
             await self._client.apply(session(name, name))
 
-    async def _round(self) -> None:
+    async def _round(self, moment: float) -> None:
         self._number += 1
         client = f"c{self._number}"
         for _ in range(PATCHES_PER_ROUND):
             await self._timed("patch", self._patch)
-        await self._out_of_step()
+        await self._wait_for(moment)
         bare = await self._timed("bare", self._bare)
         await self._client.delete(Pod, bare, NAMESPACE, grace_seconds=0)
-        await self._out_of_step()
+        await self._wait_for(moment)
         pod = await self._timed("cold", lambda: self._join("cold", client))
-        await self._out_of_step()
+        await self._wait_for(moment)
         await self._timed("recovery", lambda: self._recover("cold", client, pod))
         await self._leave("cold", client)
         await self._until_warm()
@@ -109,8 +118,9 @@ class JoinBench:
             raise WaitedInVain(f"the pod {first} was not reused: {second} answered")
         await self._leave("reuse", client)
 
-    async def _out_of_step(self) -> None:
-        await asyncio.sleep(QUIET_SECONDS + random.random() * LOOP_SECONDS)
+    async def _wait_for(self, moment: float) -> None:
+        await asyncio.sleep(QUIET_SECONDS)
+        await asyncio.sleep((moment - time.monotonic()) % LOOP_SECONDS)
 
     async def _timed(self, what: str, do: Callable[[], Awaitable[str]]) -> str:
         began = time.perf_counter()
