@@ -10,7 +10,6 @@ clocks are compared for that.
 from __future__ import annotations
 
 import time
-from base64 import b32encode
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -98,8 +97,7 @@ class Removals:
 
 def _annotation(client: str) -> str:
     """A client's id may hold what the name of an annotation must not."""
-    digest = sha256(client.encode()).digest()
-    return f"{REMOVED_PREFIX}{b32encode(digest[:16]).decode().rstrip('=').lower()}"
+    return f"{REMOVED_PREFIX}{sha256(client.encode()).hexdigest()[:32]}"
 
 
 def _number(text: str) -> int:

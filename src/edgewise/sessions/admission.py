@@ -18,7 +18,7 @@ from edgewise.runtime.admission import AdmissionRequest, Allowed, Denied, Verdic
 from edgewise.runtime.webhooks import Webhook
 from edgewise.sessions.bound import complaint
 from edgewise.sessions.presence import CLIENT_ID, CLIENT_ID_RULE
-from edgewise.sessions.shapes import mapping, mappings, not_texts
+from edgewise.sessions.shapes import mappings, metadata_problem
 
 # Status has its own door: a join is asked about once, and the operator's own writes never.
 SPEC_CHANGED = MatchCondition(
@@ -149,13 +149,8 @@ def workload_problems(workload: Workload, at: str) -> Iterable[str]:
 
 
 def pod_template_problems(pod_template: PodTemplate, at: str) -> Iterable[str]:
-    metadata = pod_template.template.get("metadata")
-    if not isinstance(metadata, dict | None):
-        yield f"{at}.template.metadata must be an object"
-    for field in ("labels", "annotations"):
-        if not_texts(mapping(metadata).get(field)):
-            where = f"{at}.template.metadata.{field}"
-            yield f"{where} must be texts by their names, such as {{app: chat}}"
+    if problem := metadata_problem(pod_template.template.get("metadata")):
+        yield f"{at}.template.{problem}"
     spec = pod_template.template.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     if not isinstance(containers, list) or not containers:

@@ -7,7 +7,7 @@ from typing import Any
 
 from edgewise.api.sessions import Resource
 from edgewise.sessions import names
-from edgewise.sessions.shapes import mapping, not_texts
+from edgewise.sessions.shapes import mapping, metadata_problem
 
 KINDS = {
     "Deployment": "apps/v1",
@@ -49,13 +49,9 @@ def complaint(resource: Resource) -> str:
     given = resource.manifest.get("apiVersion", KINDS[kind])
     if given != KINDS[kind]:
         return f"apiVersion of a {kind} must be {KINDS[kind]}, but is {given!r}"
-    for field in ("metadata", "spec"):
-        if not isinstance(resource.manifest.get(field), dict | None):
-            return f"{field} must be an object"
-    for field in ("labels", "annotations"):
-        if not_texts(mapping(resource.manifest.get("metadata")).get(field)):
-            return f"metadata.{field} must be texts by their names, such as {{app: chat}}"
-    return ""
+    if not isinstance(resource.manifest.get("spec"), dict | None):
+        return "spec must be an object"
+    return metadata_problem(resource.manifest.get("metadata"))
 
 
 def _merge(spec: dict[str, Any], path: tuple[str, ...], labels: dict[str, str]) -> None:

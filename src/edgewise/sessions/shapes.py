@@ -17,8 +17,17 @@ def mappings(value: object) -> list[dict[str, Any]]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def not_texts(value: object) -> bool:
-    """Whether labels or annotations are anything but texts by their names."""
-    return value is not None and not (
-        isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+def metadata_problem(metadata: object) -> str:
+    """What is wrong with the shape of an object's metadata; empty if nothing is."""
+    if not isinstance(metadata, dict | None):
+        return "metadata must be an object"
+    for field in ("labels", "annotations"):
+        if not _texts(mapping(metadata).get(field)):
+            return f"metadata.{field} must be texts by their names, such as {{app: chat}}"
+    return ""
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, dict | None) and all(
+        isinstance(each, str) for each in mapping(value).values()
     )

@@ -118,9 +118,11 @@ async def test_clients_of_a_lost_cluster_are_moved_and_do_not_come_back_twice(
     await eventually(nobody_in_two, within=15)
 
 
-async def test_clients_of_a_removed_cluster_are_moved(rig: FleetRig) -> None:
+@pytest.mark.parametrize("failover", Failover)
+async def test_clients_of_a_removed_cluster_are_moved(rig: FleetRig, failover: Failover) -> None:
+    """To stay in a cluster that is no longer there is to be nowhere."""
     replica = await rig.add_replica()
-    session = await made(replica)
+    session = await made(replica, failover=failover)
     await replica.joining.join(session, "alice", Wish(location="porto"))
     await rig.direct.delete(MemberCluster, "porto", rig.namespace)
 
@@ -171,18 +173,6 @@ async def test_a_health_that_changes_is_shown_in_the_object(rig: FleetRig) -> No
     await eventually(lambda: shown() == "Lost", within=20)
     rig.members["porto"].heal()
     await eventually(lambda: shown() == "Ready", within=20)
-
-
-async def test_nobody_stays_in_a_cluster_that_is_no_longer_there(rig: FleetRig) -> None:
-    replica = await rig.add_replica()
-    session = await made(replica, failover=Failover.STAY)
-    await replica.joining.join(session, "alice", Wish(location="porto"))
-    await rig.direct.delete(MemberCluster, "porto", rig.namespace)
-
-    async def moved() -> bool:
-        return "alice" in (await rig.seats("room-1"))["paris"]
-
-    await eventually(moved, within=15)
 
 
 async def test_who_is_lost_is_not_found_again_by_being_moved(rig: FleetRig) -> None:

@@ -63,6 +63,11 @@ def test_secrets_do_not_show(write: Write) -> None:
     assert "hunter2" not in repr(access.credentials)
 
 
+def with_authority(data: str) -> dict[str, Any]:
+    cluster = {"server": "https://x", "certificate-authority-data": data}
+    return document(clusters=[{"name": "c", "cluster": cluster}])
+
+
 COMPLAINTS: dict[str, tuple[Any, str | None, str]] = {
     "an unknown context": (
         document(),
@@ -105,41 +110,17 @@ COMPLAINTS: dict[str, tuple[Any, str | None, str]] = {
         "must look like https://host:6443",
     ),
     "a CA that is not even ASCII": (
-        document(
-            clusters=[
-                {
-                    "name": "c",
-                    "cluster": {"server": "https://x", "certificate-authority-data": "é"},
-                }
-            ]
-        ),
+        with_authority(data="é"),
         None,
         "certificate-authority-data of context 'one' .* is not valid base64",
     ),
     "a CA that is not base64": (
-        document(
-            clusters=[
-                {
-                    "name": "c",
-                    "cluster": {"server": "https://x", "certificate-authority-data": "%%"},
-                }
-            ]
-        ),
+        with_authority(data="%%"),
         None,
         "certificate-authority-data of context 'one' .* is not valid base64",
     ),
     "a CA that is no certificate": (
-        document(
-            clusters=[
-                {
-                    "name": "c",
-                    "cluster": {
-                        "server": "https://x",
-                        "certificate-authority-data": base64.b64encode(b"hello").decode(),
-                    },
-                }
-            ]
-        ),
+        with_authority(data=base64.b64encode(b"hello").decode()),
         None,
         "holds no readable CA certificate in PEM form",
     ),
