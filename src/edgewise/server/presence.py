@@ -18,6 +18,9 @@ from edgewise.server.hub import HEARTBEATS_LABEL, Hub
 FLUSH_SECONDS = 3.0
 # A reader that missed two books still finds everybody in the third one.
 WINDOW_SECONDS = 3 * FLUSH_SECONDS
+# A process that stood still for longer than this heard nobody meanwhile.
+LISTEN_SECONDS = 1.0
+STALL_SECONDS = 1.0
 BOOK = "heard"
 # Books of replicas that ended without cleaning up.
 FORGET_BOOK_SECONDS = 3600.0
@@ -46,6 +49,7 @@ class Presence:
         self._books_changed: dict[str, float] = {}
         # Nobody is blamed for silence while nobody could be heard.
         self._deaf_until = monotonic()
+        self._listened: float | None = None
         self._unwritten = False
         self._exists = False
         hub.heartbeats.subscribe(self._book_changed)
@@ -60,6 +64,7 @@ class Presence:
 
     def silent_for(self, binding: str) -> float:
         """Seconds since the client was heard by anybody, or could have been."""
+        self._notice_stall()
         last = max(
             self._anywhere.get(mark(binding), 0.0),
             self._seated_since.get(binding, 0.0),
@@ -69,11 +74,13 @@ class Presence:
 
     async def run(self) -> None:
         """Tell the other replicas; take the book back at the end."""
+        listening = asyncio.create_task(self._listen(), name="presence: listening")
         try:
             while True:
                 await asyncio.sleep(FLUSH_SECONDS)
                 await self.flush()
         finally:
+            listening.cancel()
             if self._exists:
                 await self._withdraw()
 
@@ -98,6 +105,18 @@ class Presence:
             changed = self._books_changed.get(book.metadata.name, now)
             if now - changed > FORGET_BOOK_SECONDS:
                 await self._hub.client.delete(ConfigMap, book.metadata.name, self._hub.namespace)
+
+    async def _listen(self) -> None:
+        """Notice when this process stood still: what was said meanwhile is not read yet."""
+        while True:
+            self._notice_stall()
+            self._listened = self._monotonic()
+            await asyncio.sleep(LISTEN_SECONDS)
+
+    def _notice_stall(self) -> None:
+        now = self._monotonic()
+        if self._listened is not None and now - self._listened > LISTEN_SECONDS + STALL_SECONDS:
+            self._deaf_until = now
 
     async def _write(self, content: bytes) -> None:
         if self._exists:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
 import pytest
 
 from edgewise.api.fleet import BindingState, Failover, FleetSession, MemberCluster
@@ -37,33 +41,36 @@ async def test_a_client_whose_heartbeats_stop_is_lost_and_then_gone(rig: FleetRi
     await eventually(lambda: replica.leading)
     new = NewSession(template="short", name="room-1")
     session, _ = await replica.lifecycle.create(new, owner="arena")
-    names = {}
-    for client in ("silent", "heard"):
-        joined = await replica.joining.join(session, client, Wish(lease_seconds=8))
-        names[client] = joined.binding.metadata.name
     await replica.joining.join(session, "trusted", Wish(lease_seconds=0))
+    await replica.joining.join(session, "silent", Wish(lease_seconds=8))
+    heard = await replica.joining.join(session, "heard", Wish(lease_seconds=8))
+    # By the replica that does not lead.
+    async with beating(other, heard.binding.metadata.name):
+        await eventually(lambda: state(replica, session, "silent") is BindingState.LOST, within=30)
+        assert state(replica, session, "heard") is BindingState.SEATED
+        assert state(replica, session, "trusted") is BindingState.SEATED
+        await eventually(lambda: _is_lost(rig))
+        await eventually(lambda: state(replica, session, "silent") is None, within=20)
 
-    def one_is_lost() -> bool:
-        other.presence.beat(names["heard"])  # heard by the replica that does not lead
-        return state(replica, session, "silent") is BindingState.LOST
+        async def only_the_others_sit() -> bool:
+            seats = await rig.seats("room-1")
+            return {*seats["porto"], *seats["paris"]} == {"heard", "trusted"}
 
-    await eventually(one_is_lost, within=30, every=0.1)
-    assert state(replica, session, "heard") is BindingState.SEATED
-    assert state(replica, session, "trusted") is BindingState.SEATED
-    await eventually(lambda: other.presence.beat(names["heard"]) or _is_lost(rig))
+        await eventually(only_the_others_sit, within=10)
 
-    def one_is_gone() -> bool:
-        other.presence.beat(names["heard"])
-        return state(replica, session, "silent") is None
 
-    await eventually(one_is_gone, within=20, every=0.1)
+@contextlib.asynccontextmanager
+async def beating(replica: Replica, binding: str) -> AsyncIterator[None]:
+    async def beat() -> None:
+        while True:
+            replica.presence.beat(binding)
+            await asyncio.sleep(0.1)
 
-    async def only_the_others_sit() -> bool:
-        other.presence.beat(names["heard"])
-        seats = await rig.seats("room-1")
-        return {*seats["porto"], *seats["paris"]} == {"heard", "trusted"}
-
-    await eventually(only_the_others_sit, within=10, every=0.1)
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 async def _is_lost(rig: FleetRig) -> bool:

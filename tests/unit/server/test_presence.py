@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +86,20 @@ def test_nobody_is_blamed_for_the_time_when_nobody_could_be_heard() -> None:
     for listener in scene.hub.mirror._listeners:  # the hub was away, and is back
         listener()
     assert scene.presence.silent_for(alice) == 0
+
+
+async def test_nobody_is_blamed_for_the_time_when_this_process_stood_still() -> None:
+    scene = Scene()
+    alice = scene.seat("alice")
+    running = asyncio.create_task(scene.presence.run())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    scene.now += 1.5
+    assert scene.presence.silent_for(alice) == 1.5  # as late as any busy process
+    scene.now += 20
+    assert scene.presence.silent_for(alice) == 0
+    running.cancel()
+    await asyncio.wait({running})
 
 
 def test_who_has_left_is_forgotten_even_if_a_book_still_names_them() -> None:
