@@ -117,23 +117,25 @@ class Store:
 
     def __init__(self) -> None:
         self.book: bytes | None = None
+        self.editions: list[str] = []
         self.losing_answers = False
         self.during: list[Callable[[], None]] = []
 
     async def create(self, book: ConfigMap) -> ConfigMap:
         if self.book is not None:
             raise AlreadyExists(409, "AlreadyExists", "there is one")
-        self._keep(book.binary_data["heard"])
+        self._keep(book.binary_data["heard"], book.data)
         return book
 
     async def patch(self, _: Any, name: str, namespace: str, *, body: Any) -> ConfigMap:
         if self.book is None:
             raise NotFound(404, "NotFound", "there is none")
-        self._keep(body["binaryData"]["heard"])
+        self._keep(body["binaryData"]["heard"], body["data"])
         return ConfigMap.named(name, namespace)
 
-    def _keep(self, content: bytes) -> None:
+    def _keep(self, content: bytes, data: dict[str, str]) -> None:
         self.book = content
+        self.editions.append(data["edition"])
         while self.during:
             self.during.pop()()
         if self.losing_answers:
@@ -178,3 +180,12 @@ async def test_a_book_that_could_not_be_written_is_written_later() -> None:
     store.losing_answers, store.book = False, None
     await scene.presence.flush()
     assert store.heard() == {mark("alice")}
+
+
+async def test_a_book_that_says_the_same_again_is_still_another_one() -> None:
+    """The hub does not tell of a write that changes nothing."""
+    scene, store = with_store()
+    for _ in range(3):
+        scene.presence.beat("alice")
+        await scene.presence.flush()
+    assert len(set(store.editions)) == 3
