@@ -11,18 +11,19 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from edgewise.local import engine_build, engine_download
 from edgewise.local.engine_cache import alone, cache_root
 from edgewise.local.engine_go import find_go
 from edgewise.local.engine_pins import (
-    MODULES,
+    BINARIES,
     PROGRAMS,
     EngineError,
     Pins,
+    binary_of,
     machine,
-    module_of,
     read_pins,
 )
 from edgewise.local.engine_progress import Progress, silent
@@ -68,7 +69,7 @@ def find_engine(
     """All of `programs`, ready to start. May take minutes the first time, and then almost none."""
     pins = read_pins()
     for name in programs:
-        module_of(name)  # refuses unknown names
+        binary_of(name)  # refuses unknown names
     found, refused = look_around(programs, pins, named_directory(directory))
     missing = [name for name in programs if name not in found]
     if missing:
@@ -181,7 +182,7 @@ def subject_of(release: Release, pins: Pins) -> str:
 
 def compile_all(todo: list[str], pins: Pins, target: Path, progress: Progress) -> None:
     go = find_go(pins, cache_root(), progress)
-    for module in MODULES:
-        if set(module.programs) & set(todo):
-            engine_build.build(module, pins, go, target, progress)
+    wanted = [binary for binary in BINARIES if set(binary.programs) & set(todo)]
+    for _, binaries in groupby(wanted, lambda binary: binary.module):
+        engine_build.build(list(binaries), pins, go, target, progress)
     engine_build.remove_scratch(go)

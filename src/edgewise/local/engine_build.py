@@ -6,60 +6,90 @@ import signal
 import subprocess
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgewise.local.engine_cache import put_link
 from edgewise.local.engine_go import Go
-from edgewise.local.engine_pins import BUILD_FLAGS, EngineError, Module, Pins
+from edgewise.local.engine_pins import BUILD_FLAGS, Binary, EngineError, Pins
 from edgewise.local.engine_progress import Progress
-from edgewise.local.scratch import unfinished
 
 # Seen on a machine with two cores: modules, objects and temporary files together.
 ROOM = {"kubernetes": 5_000_000_000, "kwok": 2_000_000_000, "coredns": 2_000_000_000}
+LOG = "build.log"
+BUILDING = ".building"
+# A compiler lives for seconds and has memory enough: collecting its garbage is a waste of time.
+COMPILER_GOGC = "400"
 
 
-def build(module: Module, pins: Pins, go: Go, target: Path, progress: Progress) -> None:
-    """Build `module` into `target`; what is there afterwards is complete."""
-    subject = f"{module.name} {pins.versions[module.name]}".strip()
+def build(binaries: Sequence[Binary], pins: Pins, go: Go, target: Path, progress: Progress) -> None:
+    """Build `binaries` of one module into `target`, which nobody else does meanwhile.
+
+    What is there afterwards is complete.
+    """
+    subject = ", ".join(f"{each.name} {pins.versions[each.name]}".strip() for each in binaries)
     target.mkdir(parents=True, exist_ok=True)
-    check_room(module, target)
-    log = target / f"{module.name}.log"
-    fresh = unfinished(target / module.binary)
+    check_room(binaries, target)
+    log = target / LOG
+    fresh = target / BUILDING
+    shutil.rmtree(fresh, ignore_errors=True)  # of a build that was killed
+    fresh.mkdir()
     started = time.monotonic()
     progress(subject, f"building with Go {go.version}")
     try:
-        run_go(build_command(module, pins, go, fresh), go, log, subject, progress)
-        fresh.chmod(0o755)
-        fresh.replace(target / module.binary)
+        run_go(build_command(binaries, pins, go, fresh), go, log, subject, progress)
+        for binary in binaries:
+            install(binary, fresh, target)
     finally:
-        fresh.unlink(missing_ok=True)
-    for program in module.programs:
-        if program != module.binary:
-            put_link(module.binary, target / program)
+        shutil.rmtree(fresh, ignore_errors=True)
     log.unlink(missing_ok=True)
     progress(subject, f"built in {time.monotonic() - started:.0f} s")
 
 
-def build_command(module: Module, pins: Pins, go: Go, output: Path) -> list[str]:
-    linker = " ".join(["-s", "-w", *module.stamp(pins.versions[module.name])])
+def install(binary: Binary, fresh: Path, target: Path) -> None:
+    made = fresh / binary.name
+    made.chmod(0o755)
+    made.replace(target / binary.name)
+    for program in binary.programs:
+        if program != binary.name:
+            put_link(binary.name, target / program)
+
+
+def build_command(binaries: Sequence[Binary], pins: Pins, go: Go, output: Path) -> list[str]:
     return [
         str(go.program),
         "build",
         "-C",
-        str(pins.source / module.name),
+        str(pins.source / binaries[0].module),
         "-v",  # names each package as it is compiled: the progress
         *BUILD_FLAGS,
         "-ldflags",
-        linker,
+        " ".join(["-s", "-w", *stamp(pins.versions["kubernetes"])]),
         "-o",
-        str(output),
-        module.package,
+        f"{output}/",
+        *(binary.package for binary in binaries),
     ]
 
 
+def stamp(version: str) -> tuple[str, ...]:
+    """Linker flags that tell the Kubernetes programs their own version; others ignore them."""
+    major, minor, _ = version.split(".", 2)
+    where = "k8s.io/component-base/version"
+    return (
+        f"-X {where}.gitVersion=v{version}",
+        f"-X {where}.gitMajor={major}",
+        f"-X {where}.gitMinor={minor}",
+    )
+
+
 def run_go(command: list[str], go: Go, log: Path, subject: str, progress: Progress) -> None:
-    # The modules pin everything; a workspace or vendoring around them must not matter.
-    environment = {**os.environ, **go.environment, "CGO_ENABLED": "0", "GOWORK": "off"}
+    environment = {
+        **os.environ,
+        **go.environment,
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",  # the modules pin everything; a workspace around them must not matter
+        "GOGC": COMPILER_GOGC,
+    }
     last: deque[str] = deque(maxlen=20)
     compiled = fetched = 0
     with (
@@ -107,13 +137,13 @@ def explain(lines: list[str]) -> str:
     return next((line for line in reversed(lines) if line), "Go did not say why")
 
 
-def check_room(module: Module, target: Path) -> None:
-    needed = ROOM.get(module.name, 500_000_000)
+def check_room(binaries: Sequence[Binary], target: Path) -> None:
+    needed = max(ROOM.get(binary.name, 500_000_000) for binary in binaries)
     free = shutil.disk_usage(target).free
     if free < needed:
         raise EngineError(
-            f"building {module.name} needs about {needed / 1e9:.1f} GB of disk and {target} has "
-            f"{free / 1e9:.1f} GB left: free some, or set XDG_CACHE_HOME to another disk"
+            f"building the engine needs about {needed / 1e9:.1f} GB of disk and {target} "
+            f"has {free / 1e9:.1f} GB left: free some, or set XDG_CACHE_HOME to another disk"
         )
 
 

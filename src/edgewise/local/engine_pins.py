@@ -1,7 +1,9 @@
 """Which programs make up the engine, and which version of each.
 
-The versions are written once, in the go.mod files under tools/engine; this
-module only reads them. Everything here is a function of those files.
+The versions are written once, in the go.mod files under tools/engine; this module only reads
+them. Kubernetes, etcd and CoreDNS are one Go module, so that what they share is compiled once.
+kwok does not compile with the libraries of Kubernetes 1.34 and is one of its own; in it, all
+that does not come from Kubernetes has the same version as in the other.
 """
 
 import hashlib
@@ -14,7 +16,11 @@ from pathlib import Path
 from edgewise.local.errors import LocalError
 
 # Changing how the programs are built makes another engine.
-BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
+BUILD_FLAGS = (
+    "-trimpath",
+    "-buildvcs=false",
+    "-gcflags=all=-dwarf=false",  # what debuggers need is thrown away by the linker anyway
+)
 
 KUBERNETES = (
     "kube-apiserver",
@@ -32,41 +38,29 @@ class EngineError(LocalError):
 
 
 @dataclass(frozen=True)
-class Module:
-    """One Go module under tools/engine: what it pins, and what is built from it."""
+class Binary:
+    """One binary of the engine, and the programs that it is."""
 
-    name: str
-    requires: str  # the module whose version is the program's version
+    name: str  # also the last part of `package`: Go names the file so
+    requires: str  # the Go module whose version is the program's version
     package: str
-    programs: tuple[str, ...]
-    binary: str  # programs that differ from it are links to it
-
-    def stamp(self, version: str) -> tuple[str, ...]:
-        """Linker flags that tell the program its own version."""
-        if self.name != "kubernetes":
-            return ()
-        major, minor, _ = version.split(".", 2)
-        where = "k8s.io/component-base/version"
-        return (
-            f"-X {where}.gitVersion=v{version}",
-            f"-X {where}.gitMajor={major}",
-            f"-X {where}.gitMinor={minor}",
-        )
+    programs: tuple[str, ...]  # those of another name are links to it
+    module: str = "."  # the folder with its go.mod
 
 
-MODULES = (
-    Module("init", "", ".", ("init",), "init"),
-    Module("etcd", "go.etcd.io/etcd/server/v3", ".", ("etcd",), "etcd"),
-    Module("kubernetes", "k8s.io/kubernetes", ".", KUBERNETES, "kubernetes"),
-    Module("coredns", "github.com/coredns/coredns", ".", ("coredns",), "coredns"),
-    Module("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", ("kwok",), "kwok"),
+BINARIES = (
+    Binary("init", "", "./init", ("init",)),
+    Binary("etcd", "go.etcd.io/etcd/server/v3", "./etcd", ("etcd",)),
+    Binary("kubernetes", "k8s.io/kubernetes", "./kubernetes", KUBERNETES),
+    Binary("coredns", "github.com/coredns/coredns", "./coredns", ("coredns",)),
+    Binary("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", ("kwok",), "kwok"),
 )
 
 
-def module_of(program: str) -> Module:
-    for module in MODULES:
-        if program in module.programs:
-            return module
+def binary_of(program: str) -> Binary:
+    for binary in BINARIES:
+        if program in binary.programs:
+            return binary
     raise EngineError(f"there is no engine program {program!r}: it is one of {', '.join(PROGRAMS)}")
 
 
@@ -74,7 +68,7 @@ def source_directory() -> Path:
     """Where the pinned modules are: inside an installed package, or in a checkout."""
     here = Path(__file__).resolve()
     for place in (here.parent / "engine_modules", here.parents[3] / "tools" / "engine"):
-        if (place / "kubernetes" / "go.mod").is_file():
+        if (place / "go.mod").is_file():
             return place
     raise EngineError(
         "the engine's pinned Go modules are missing from this installation: reinstall edgewise"
@@ -84,12 +78,12 @@ def source_directory() -> Path:
 @dataclass(frozen=True)
 class Pins:
     source: Path
-    versions: dict[str, str]  # of each module, such as {"etcd": "3.6.8"}
+    versions: dict[str, str]  # of each binary, such as {"etcd": "3.6.8"}
     go: tuple[int, ...]  # the oldest Go that builds all of it
     key: str  # names this exact engine
 
     def version(self, program: str) -> str:
-        return self.versions[module_of(program).name]
+        return self.versions[binary_of(program).name]
 
     def series(self, program: str) -> str:
         """The versions that may stand in for the pinned one: `1.34` for 1.34.x."""
@@ -99,14 +93,10 @@ class Pins:
 @cache
 def read_pins(source: Path | None = None) -> Pins:
     source = source or source_directory()
-    versions = {}
-    oldest_go: tuple[int, ...] = (0,)
-    for module in MODULES:
-        text = (source / module.name / "go.mod").read_text()
-        versions[module.name] = required_version(text, module.requires)
-        oldest_go = max(oldest_go, go_directive(text))
+    go_mods = {b.module: (source / b.module / "go.mod").read_text() for b in BINARIES}
+    versions = {b.name: required_version(go_mods[b.module], b.requires) for b in BINARIES}
     key = f"{versions['kubernetes']}-{digest(source)}"
-    return Pins(source, versions, oldest_go, key)
+    return Pins(source, versions, max(map(go_directive, go_mods.values())), key)
 
 
 def required_version(go_mod: str, path: str) -> str:
@@ -140,9 +130,8 @@ def machine() -> str:
 
 def digest(source: Path) -> str:
     hashed = hashlib.sha256(f"{platform.system()} {machine()} {BUILD_FLAGS}".encode())
-    for module in MODULES:
-        for file in sorted((source / module.name).iterdir()):
-            if file.name in ("go.mod", "go.sum") or file.suffix == ".go":
-                content = file.read_bytes()
-                hashed.update(f"{module.name}/{file.name} {len(content)}\n".encode() + content)
+    for file in sorted(source.rglob("*")):
+        if file.name in ("go.mod", "go.sum") or file.suffix == ".go":
+            content = file.read_bytes()
+            hashed.update(f"{file.relative_to(source)} {len(content)}\n".encode() + content)
     return hashed.hexdigest()[:12]

@@ -12,7 +12,7 @@ import pytest
 from edgewise.local import engine_build, engine_go, package_installer
 from edgewise.local.engine import find_engine
 from edgewise.local.engine_go import Go
-from edgewise.local.engine_pins import KUBERNETES, EngineError, module_of, read_pins
+from edgewise.local.engine_pins import KUBERNETES, EngineError, binary_of, read_pins
 from tests.unit.engine.conftest import script
 
 PINS = read_pins()
@@ -21,11 +21,13 @@ PINS = read_pins()
 PRETEND = """
 if [ "$1" = version ]; then echo "go version go{version} linux/amd64"; exit; fi
 echo "$@" >> {log}
-while [ $# -gt 0 ]; do [ "$1" = -o ] && output=$2; shift; done
+while [ "$1" != -o ]; do shift; done
+output=$2
+shift 2
 echo "go: downloading example v1" >&2
 echo example/package >&2
 {body}
-printf '#!/bin/sh\\n' > "$output"
+for package in "$@"; do printf '#!/bin/sh\\n' > "$output/${{package##*/}}"; done
 """
 
 BUILD_ETCD = """
@@ -57,11 +59,20 @@ def test_one_build_makes_all_the_kubernetes_programs(bare: Path) -> None:
     assert left(engine_folder(bare)) == sorted([*KUBERNETES, "kubernetes"])
 
 
+def test_one_build_for_each_module_makes_everything_that_is_missing(bare: Path) -> None:
+    log = pretend_go(bare)
+    engine = find_engine(download=False)
+    assert len(log.read_text().splitlines()) == 2
+    assert all(program.path.is_file() for program in engine.programs.values())
+
+
 def test_what_is_cached_is_not_built_again(bare: Path) -> None:
     log = pretend_go(bare)
     find_engine(programs=["etcd"], download=False)
     find_engine(programs=["etcd", "coredns"], download=False)
-    assert [line.count("coredns") > 0 for line in log.read_text().splitlines()] == [False, True]
+    assert [
+        "./coredns" in line and "./etcd" not in line for line in log.read_text().splitlines()
+    ] == [False, True]
 
 
 def test_progress_says_what_is_built_and_how_far(bare: Path) -> None:
@@ -78,19 +89,19 @@ def test_a_failed_build_is_explained_and_leaves_only_its_log(bare: Path) -> None
     pretend_go(bare, body='echo "main.go:3: undefined: x" >&2; exit 1')
     with pytest.raises(EngineError, match=r"building etcd .* failed: main.go:3: undefined: x") as e:
         find_engine(programs=["etcd"], download=False)
-    log = engine_folder(bare) / "etcd.log"
+    log = engine_folder(bare) / engine_build.LOG
     assert str(log) in str(e.value)
     assert "undefined: x" in log.read_text()
-    assert left(engine_folder(bare)) == ["etcd.log"]
+    assert left(engine_folder(bare)) == [engine_build.LOG]
 
 
 def test_the_next_run_goes_on_with_what_is_missing(bare: Path) -> None:
-    pretend_go(bare, body='case "$output" in *coredns*) exit 1;; esac')
-    with pytest.raises(EngineError, match="building coredns"):
-        find_engine(programs=["etcd", "coredns"], download=False)
+    pretend_go(bare, body='case "$*" in *kwok*) exit 1;; esac')
+    with pytest.raises(EngineError, match="building kwok"):
+        find_engine(programs=["etcd", "kwok"], download=False)
     log = pretend_go(bare)
     log.unlink()
-    find_engine(programs=["etcd", "coredns"], download=False)
+    find_engine(programs=["etcd", "kwok"], download=False)
     assert len(log.read_text().splitlines()) == 1
 
 
@@ -132,7 +143,7 @@ def test_two_processes_at_once_build_once(bare: Path) -> None:
 def pid_of_compiler(bare: Path) -> int:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        for file in engine_folder(bare).glob(".*.pid"):
+        for file in engine_folder(bare).glob(f"{engine_build.BUILDING}/pid"):
             if text := file.read_text().strip():
                 return int(text)
         time.sleep(0.02)
@@ -140,7 +151,9 @@ def pid_of_compiler(bare: Path) -> int:
 
 
 def test_killed_in_the_middle_nothing_half_made_is_taken_for_whole(bare: Path) -> None:
-    log = pretend_go(bare, body='echo half > "$output"; echo $$ > "$output.pid"; exec sleep 60')
+    log = pretend_go(
+        bare, body='echo half > "$output/etcd"; echo $$ > "$output/pid"; exec sleep 60'
+    )
     process = subprocess.Popen([sys.executable, "-c", BUILD_ETCD], start_new_session=True)
     compiler = pid_of_compiler(bare)
     process.kill()
@@ -151,10 +164,11 @@ def test_killed_in_the_middle_nothing_half_made_is_taken_for_whole(bare: Path) -
     pretend_go(bare)
     find_engine(programs=["etcd"], download=False)
     assert (engine_folder(bare) / "etcd").read_text() == "#!/bin/sh\n"
+    assert left(engine_folder(bare)) == ["etcd"]
 
 
 def test_ctrl_c_ends_the_compilers_too(bare: Path) -> None:
-    pretend_go(bare, body='echo $$ > "$output.pid"; exec sleep 60')
+    pretend_go(bare, body='echo $$ > "$output/pid"; exec sleep 60')
     process = subprocess.Popen(
         [sys.executable, "-c", BUILD_ETCD], start_new_session=True, stderr=subprocess.DEVNULL
     )
@@ -172,10 +186,16 @@ def test_without_building_and_without_a_release_it_says_so(bare: Path) -> None:
 
 def test_the_command_is_reproducible(tmp_path: Path) -> None:
     go = Go(Path("/go/bin/go"), "1.26.8")
-    command = engine_build.build_command(module_of("kwok"), PINS, go, tmp_path / "kwok")
+    command = engine_build.build_command([binary_of("kwok")], PINS, go, tmp_path)
     assert command[-1] == "sigs.k8s.io/kwok/cmd/kwok"
     assert "-trimpath" in command
     assert "-buildvcs=false" in command
+
+
+def test_kubernetes_is_told_its_version_when_linked() -> None:
+    flags = engine_build.stamp("1.34.4")
+    assert any(flag.endswith("gitVersion=v1.34.4") for flag in flags)
+    assert any(flag.endswith("gitMinor=34") for flag in flags)
 
 
 # --- which Go ----------------------------------------------------------------

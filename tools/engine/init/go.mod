@@ -1,3 +1,0 @@
-module edgewise.dev/engine/init
-
-go 1.24
