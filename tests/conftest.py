@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import gc
 import os
 from typing import Any
 
@@ -26,6 +27,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next((folder for folder in SHARING if file.startswith(folder)), file)
 
     return ByFileOrFolder(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays until the end: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,7 +13,9 @@ from edgewise.api.installation import install
 from edgewise.api.registry import kinds
 from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
 from edgewise.kube.client import Client
+from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Namespace, Pod
+from edgewise.kube.errors import NotFound
 from edgewise.kube.objects import Key
 from edgewise.local.clusters import Cluster
 from edgewise.local.platform import Platform, running_platform
@@ -117,6 +119,14 @@ class Rooms:
             return has is not None and has.phase == "WaitForReuse"
 
         await self.sessions.until(Key(NAMESPACE, session), waits, f"{pod} clean", PATIENCE)
+
+    async def on_the_shelf(self, pod: str) -> bool:
+        """Whether the pod is clean and waits for whichever session of its template asks first."""
+        try:
+            lease = await self.client.get(Lease, pod, NAMESPACE)
+        except NotFound:
+            return False
+        return not lease.spec.holder_identity
 
     async def remove(self, session: str) -> None:
         """Delete a session, and see it gone."""
