@@ -49,7 +49,8 @@ def a_cluster(kubeconfig: Path | None) -> Iterator[Path]:
         yield kubeconfig
         return
     tell("starting a simulated cluster")
-    with temporary_cluster("bench", simulated_nodes=1) as cluster:
+    # Kubernetes' own controllers would follow every change of every object, on the same cores.
+    with temporary_cluster("bench", controllers=False) as cluster:
         yield cluster.kubeconfig
 
 
