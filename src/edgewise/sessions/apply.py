@@ -25,7 +25,7 @@ from edgewise.runtime.retry import TryAgainNow
 from edgewise.sessions import claims, names
 from edgewise.sessions.child_kinds import Child, child_named, child_object
 from edgewise.sessions.held import HeldSession
-from edgewise.sessions.observed import ChildSeen, ClaimSeen, PortClaimSeen, TemplateSeen
+from edgewise.sessions.observed import ChildSeen, ClaimSeen, PodSeen, PortClaimSeen, TemplateSeen
 from edgewise.sessions.orders import (
     ApplyChild,
     ClaimPod,
@@ -37,6 +37,7 @@ from edgewise.sessions.orders import (
     RemovePod,
 )
 from edgewise.sessions.plan import Outcome, Plan
+from edgewise.sessions.podbook import RETIRED
 from edgewise.sessions.pods import build_pod
 from edgewise.sessions.portbook import read_claim
 from edgewise.sessions.publish import RoutePublisher
@@ -221,9 +222,27 @@ class Hands:
         )
 
     async def _remove(self, order: RemovePod) -> None:
-        """The Lease of a pooled pod stays until the pod is gone: nobody else may have it."""
-        if not order.pod.deleting:
-            await self._api.delete(known_pod(order.pod.name, self._namespace, order.pod.uid))
+        if order.pod.deleting:
+            return
+        if order.pod.pooled and self._template is not None:
+            await self._retire(order.pod, order.lease, self._template.uid)
+        await self._api.delete(known_pod(order.pod.name, self._namespace, order.pod.uid))
+
+    async def _retire(self, pod: PodSeen, lease: ClaimSeen | None, template_uid: str) -> None:
+        """Out of everybody's reach: it may have been given back, and have a new client by now.
+
+        The Lease stays until the pod is gone; the template's controller looks after both.
+        """
+        try:
+            if lease is None:
+                made = claims.new_lease(pod, self._namespace, template_uid)
+                made.spec.holder_identity = RETIRED
+                await self._api.create(made)
+            else:
+                patch = claims.change_patch(lease, holder=RETIRED)
+                await self._api.patch(claims.known(lease, self._namespace), patch)
+        except (AlreadyExists, Conflict, NotFound) as error:
+            raise SomebodyWasFaster(f"pod {pod.name} is no longer this session's") from error
 
     async def _release(self, order: ReleasePod) -> None:
         try:

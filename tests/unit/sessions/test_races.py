@@ -229,3 +229,25 @@ async def test_a_pod_that_comes_after_its_session_is_gone_is_removed() -> None:
     assert not world.pods(alive=False)
     assert Key(NAMESPACE, "s") not in world.store.objects[Session.KIND]
     assert not world.store.all(Pod)
+
+
+async def test_a_pod_that_was_given_back_is_not_removed_under_its_next_client() -> None:
+    """By an operator that has heard that a session no longer has it, but not who has it now."""
+    world, operator = await ready(reuse="Template", reutilizeTimeoutSeconds=60)
+    world.clients(ann=True)
+    await world.advance(1, operator)
+    pod, slow = world.pod_of("ann"), Operator(world)
+    slow.watch()
+    await slow.work()
+    world.clients(ann=None)
+    await world.advance(1, operator)
+    world.session("t", bob=True)
+    await world.advance(1, operator)
+    assert world.pod_of("bob", "t") == pod
+    slow.watch(kinds=["Session", "Pod"])
+    for _ in range(3):
+        await slow.only("s")
+    assert pod in world.pods()
+    await world.advance(1, operator, slow)
+    assert world.pod_of("bob", "t") == pod
+    world.check()
