@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import os
 import secrets
 import signal
 import socket
@@ -228,7 +229,11 @@ class ApiServer:
     def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (self.directory / f"{program}.log").open("ab") as log:
             return subprocess.Popen(
-                [self.engine.path(program), *arguments], stdout=log, stderr=subprocess.STDOUT
+                [self.engine.path(program), *arguments],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Memory is there, and both cores are busy: collect less garbage.
+                env={**os.environ, "GOGC": "400"},
             )
 
     def _end(self, process: subprocess.Popen[bytes] | None, *, kill: bool) -> None:
