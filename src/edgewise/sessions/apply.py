@@ -224,40 +224,41 @@ class Hands:
     async def _remove(self, order: RemovePod) -> None:
         if order.pod.deleting:
             return
-        if order.pod.pooled:
-            # Out of everybody's reach first: it may have been given back, and have a new client
-            # by now. The Lease stays until the pod is gone; the template's controller looks
-            # after both.
-            await self._hand_over(order.pod, order.lease, RETIRED)
+        if order.pod.pooled and self._template is not None:
+            await self._retire(order.pod, order.lease, self._template.uid)
         await self._api.delete(known_pod(order.pod.name, self._namespace, order.pod.uid))
 
-    async def _release(self, order: ReleasePod) -> None:
-        await self._hand_over(order.pod, order.lease, None, order.seconds)
+    async def _retire(self, pod: PodSeen, lease: ClaimSeen | None, template_uid: str) -> None:
+        """Out of everybody's reach: it may have been given back, and have a new client by now.
 
-    async def _hand_over(
-        self,
-        pod: PodSeen,
-        lease: ClaimSeen | None,
-        holder: str | None,
-        seconds: int = 0,
-    ) -> None:
-        """From this session to another holder, or to nobody for so many seconds.
-
-        A pod that has no Lease and whose template is gone goes with the template.
+        The Lease stays until the pod is gone; the template's controller looks after both.
         """
-        now = self._now if holder is None else None
         try:
-            if lease is not None:
-                patch = claims.change_patch(lease, holder=holder, now=now, seconds=seconds)
-                await self._api.patch(claims.known(lease, self._namespace), patch)
-            elif self._template is not None:
-                made = claims.new_lease(pod, self._namespace, self._template.uid)
-                if now is not None:
-                    made.spec = claims.waiting_spec(now, seconds)
-                made.spec.holder_identity = holder
+            if lease is None:
+                made = claims.new_lease(pod, self._namespace, template_uid)
+                made.spec.holder_identity = RETIRED
                 await self._api.create(made)
+            else:
+                patch = claims.change_patch(lease, holder=RETIRED)
+                await self._api.patch(claims.known(lease, self._namespace), patch)
         except (AlreadyExists, Conflict, NotFound) as error:
             raise SomebodyWasFaster(f"pod {pod.name} is no longer this session's") from error
+
+    async def _release(self, order: ReleasePod) -> None:
+        try:
+            if order.lease is None:
+                if self._template is None:
+                    return
+                lease = claims.new_lease(order.pod, self._namespace, self._template.uid)
+                lease.spec = claims.waiting_spec(self._now, order.seconds)
+                await self._api.create(lease)
+            else:
+                patch = claims.change_patch(
+                    order.lease, holder=None, now=self._now, seconds=order.seconds
+                )
+                await self._api.patch(claims.known(order.lease, self._namespace), patch)
+        except (AlreadyExists, Conflict, NotFound) as error:
+            raise SomebodyWasFaster(f"pod {order.pod.name} was given back already") from error
 
     async def _free_port(self, order: FreePort) -> None:
         name = names.port_claim_name(order.claim.protocol, order.claim.number)
