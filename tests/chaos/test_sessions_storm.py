@@ -31,8 +31,9 @@ from edgewise.kube.config import load_access
 from edgewise.kube.core import Namespace, Pod
 from edgewise.kube.errors import KubeError
 from edgewise.testing.eventually import eventually
+from edgewise.testing.ports import free_port
 from tests.chaos.session_world import RealWorld
-from tests.integration.conftest import ApiServer, free_port
+from tests.integration.conftest import ApiServer
 from tests.integration.sessions.stage import Nodes, Stage, pod_template
 
 LONG = os.environ.get("EDGEWISE_CHAOS", "") not in ("", "0")

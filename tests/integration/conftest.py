@@ -12,7 +12,6 @@ import ipaddress
 import os
 import secrets
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -31,15 +30,9 @@ from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.core import Namespace
 from edgewise.local.engine import Engine, find_engine
+from edgewise.testing.ports import free_port
 
 START_DEADLINE = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Authority:

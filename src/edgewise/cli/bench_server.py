@@ -3,7 +3,6 @@
 import asyncio
 import json
 import secrets
-import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +18,7 @@ from edgewise.bench.server import Amount, ServerBench
 from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace
 from edgewise.local.clusters import Cluster
-from edgewise.local.platform import Program, running_platform
+from edgewise.local.platform import Program, free_ports, running_platform
 from edgewise.server.enrolment import enrol
 from edgewise.server.identity.api_tokens import make_token, secret_of
 from edgewise.server.identity.principal import Role
@@ -52,7 +51,7 @@ async def measure(cluster: Cluster, amount: Amount) -> dict[str, Any]:
         token = await set_up(client)
         with tempfile.TemporaryDirectory(prefix="edgewise-bench-") as folder:
             async with running_platform(cluster, gateway=False):
-                url = f"http://127.0.0.1:{free_port()}"
+                url = f"http://127.0.0.1:{free_ports(1)[0]}"
                 program = Program(
                     "server",
                     [
@@ -83,13 +82,6 @@ async def set_up(client: Client) -> str:
     token, kept = make_token(Role.ADMIN, f"bench-{secrets.token_hex(3)}")
     await client.create(secret_of(kept, NAMESPACE))
     return token
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def tell(text: str) -> None:

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import os
-import socket
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -25,29 +22,9 @@ from edgewise.agents.gateway.routing import Routing
 from edgewise.agents.gateway.settings import Ports, Settings
 from edgewise.sessions.routes import Protocol, Route
 from edgewise.testing.eventually import eventually
+from edgewise.testing.ports import free_port
 
 LOOPBACK = "127.0.0.1"
-# Each worker of a test run has ports of its own: two Envoys that take the same one, which Linux
-# lets them, would each get a part of the other's connections.
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 5
-FIRST_PORT = 21410 + 100 * _WORKER
-LAST_PORT = FIRST_PORT + 99
-
-_next_port = itertools.cycle(range(FIRST_PORT, LAST_PORT + 1))
-
-
-def free_port() -> int:
-    """A port below the range of outgoing connections, free for both TCP and UDP."""
-    for port in itertools.islice(_next_port, LAST_PORT - FIRST_PORT + 1):
-        try:
-            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-                with socket.socket(socket.AF_INET, kind) as probe:
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind((LOOPBACK, port))
-        except OSError:
-            continue
-        return port
-    raise RuntimeError(f"no port is free within {FIRST_PORT}-{LAST_PORT}")
 
 
 class Pod:

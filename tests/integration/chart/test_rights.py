@@ -22,7 +22,8 @@ from edgewise.kube.client import Patch
 from edgewise.kube.core import Namespace, Pod
 from edgewise.kube.errors import NotFound
 from edgewise.testing.eventually import eventually
-from edgewise.testing.gateway_rig import LOOPBACK, free_port
+from edgewise.testing.gateway_rig import LOOPBACK
+from edgewise.testing.ports import free_port
 
 TOKEN = "a-token-that-is-only-for-tests"
 NAMESPACE = "rights"

@@ -9,7 +9,8 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from edgewise.testing.gateway_rig import LOOPBACK, free_port, route
+from edgewise.testing.gateway_rig import LOOPBACK, route
+from edgewise.testing.ports import free_port
 from tests.integration.gateway.conftest import running, short_directory
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

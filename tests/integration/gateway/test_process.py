@@ -26,7 +26,8 @@ from edgewise.kube.client import Client, Patch
 from edgewise.kube.config import load_access
 from edgewise.kube.core import Namespace
 from edgewise.testing.eventually import eventually
-from edgewise.testing.gateway_rig import LOOPBACK, UdpClient, free_port
+from edgewise.testing.gateway_rig import LOOPBACK, UdpClient
+from edgewise.testing.ports import free_port
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

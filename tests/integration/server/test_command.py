@@ -25,7 +25,8 @@ from edgewise.kube.core import Secret
 from edgewise.sessions.turn import password
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fleet_rig import KINDS, StandIn
-from tests.integration.conftest import ApiServer, Authority, free_port
+from edgewise.testing.ports import free_port
+from tests.integration.conftest import ApiServer, Authority
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
