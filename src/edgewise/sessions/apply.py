@@ -37,7 +37,6 @@ from edgewise.sessions.orders import (
     RemovePod,
 )
 from edgewise.sessions.plan import Outcome, Plan
-from edgewise.sessions.podbook import RETIRED
 from edgewise.sessions.pods import build_pod
 from edgewise.sessions.portbook import read_claim
 from edgewise.sessions.publish import RoutePublisher
@@ -144,15 +143,9 @@ class Hands:
     async def _claim(self, order: ClaimPod) -> None:
         if self._template is None:
             raise SomebodyWasFaster("the template is gone, and its pods with it")
-        try:
-            if order.lease is None:
-                lease = claims.new_lease(order.pod, self._namespace, self._template.uid)
-                await self._api.create(claims.held_by(lease, self._session, order.ordinal))
-            else:
-                patch = claims.hold_patch(order.lease, self._session, order.ordinal)
-                await self._api.patch(claims.known(order.lease, self._namespace), patch)
-        except (AlreadyExists, Conflict, NotFound) as error:
-            raise SomebodyWasFaster(f"pod {order.pod.name} has been taken") from error
+        to = claims.held_by(self._session, order.ordinal)
+        if not await self._hand_over(self._template, order.pod, order.lease, to):
+            raise SomebodyWasFaster(f"pod {order.pod.name} has been taken")
 
     async def _claim_port(self, order: ClaimPort) -> PortClaimSeen:
         meta = self._session.metadata
@@ -225,40 +218,24 @@ class Hands:
         if order.pod.deleting:
             return
         if order.pod.pooled and self._template is not None:
-            await self._retire(order.pod, order.lease, self._template.uid)
+            # It may have been given back, and have a new client by now. The Lease stays until
+            # the pod is gone; the template's controller looks after both.
+            to = claims.retired()
+            if not await self._hand_over(self._template, order.pod, order.lease, to):
+                raise SomebodyWasFaster(f"pod {order.pod.name} is no longer this session's")
         await self._api.delete(known_pod(order.pod.name, self._namespace, order.pod.uid))
 
-    async def _retire(self, pod: PodSeen, lease: ClaimSeen | None, template_uid: str) -> None:
-        """Out of everybody's reach: it may have been given back, and have a new client by now.
-
-        The Lease stays until the pod is gone; the template's controller looks after both.
-        """
-        try:
-            if lease is None:
-                made = claims.new_lease(pod, self._namespace, template_uid)
-                made.spec.holder_identity = RETIRED
-                await self._api.create(made)
-            else:
-                patch = claims.change_patch(lease, holder=RETIRED)
-                await self._api.patch(claims.known(lease, self._namespace), patch)
-        except (AlreadyExists, Conflict, NotFound) as error:
-            raise SomebodyWasFaster(f"pod {pod.name} is no longer this session's") from error
-
     async def _release(self, order: ReleasePod) -> None:
-        try:
-            if order.lease is None:
-                if self._template is None:
-                    return
-                lease = claims.new_lease(order.pod, self._namespace, self._template.uid)
-                lease.spec = claims.waiting_spec(self._now, order.seconds)
-                await self._api.create(lease)
-            else:
-                patch = claims.change_patch(
-                    order.lease, holder=None, now=self._now, seconds=order.seconds
-                )
-                await self._api.patch(claims.known(order.lease, self._namespace), patch)
-        except (AlreadyExists, Conflict, NotFound) as error:
-            raise SomebodyWasFaster(f"pod {order.pod.name} was given back already") from error
+        if self._template is None:
+            return  # the pod goes with its template
+        to = claims.free(self._now, order.seconds)
+        if not await self._hand_over(self._template, order.pod, order.lease, to):
+            raise SomebodyWasFaster(f"pod {order.pod.name} was given back already")
+
+    async def _hand_over(
+        self, template: TemplateSeen, pod: PodSeen, lease: ClaimSeen | None, to: claims.Holding
+    ) -> bool:
+        return await claims.hand_over(self._api, self._namespace, template.uid, pod, lease, to=to)
 
     async def _free_port(self, order: FreePort) -> None:
         name = names.port_claim_name(order.claim.protocol, order.claim.number)

@@ -11,7 +11,7 @@ import msgspec
 from edgewise.api.sessions import PortClaim, SessionTemplate, SessionTemplateStatus
 from edgewise.kube.coordination import Lease
 from edgewise.kube.core import Node, Pod
-from edgewise.kube.errors import AlreadyExists, Conflict, NotFound
+from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.backoff import Backoff
 from edgewise.runtime.conditions import ConditionSet, Finding
@@ -39,7 +39,7 @@ from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.observe import children_of
 from edgewise.sessions.observed import ClaimSeen, PodSeen, TemplateSeen
 from edgewise.sessions.orders import CreatePod
-from edgewise.sessions.podbook import CLEANING, RETIRED, Entry
+from edgewise.sessions.podbook import Entry
 from edgewise.sessions.pods import Spot, build_pod
 from edgewise.sessions.pool_plan import Clean, PoolObserved, PoolPlan, Restore, Retire, plan_pool
 from edgewise.sessions.resetting import Cleaner, Resets
@@ -388,8 +388,7 @@ class _PoolWork:
 
     async def retire(self, order: Retire) -> None:
         """First out of everybody's reach, then removed."""
-        lease = await self._take(order.pod, order.lease, RETIRED)
-        if lease is not None:
+        if await self._hand_over(order.pod, order.lease, claims.retired()):
             await self.remove(order.pod)
 
     async def remove(self, pod: PodSeen) -> None:
@@ -399,39 +398,12 @@ class _PoolWork:
         await self._api.delete(claims.known(lease, self._namespace), unchanged=True)
 
     async def restore(self, order: Restore) -> None:
-        await self._take(order.pod, order.lease, None, seconds=order.seconds)
+        await self._hand_over(order.pod, order.lease, claims.free(self._now, order.seconds))
 
     async def clean(self, order: Clean) -> None:
-        await self._take(
-            order.pod, order.lease, CLEANING, seconds=order.seconds, restarts=order.restarts
-        )
+        to = claims.cleaning(self._now, order.seconds, order.restarts)
+        await self._hand_over(order.pod, order.lease, to)
 
-    async def _take(
-        self,
-        pod: PodSeen,
-        lease: ClaimSeen | None,
-        holder: str | None,
-        *,
-        seconds: int = 0,
-        restarts: int = 0,
-    ) -> Lease | None:
-        """None if somebody was faster: then it is theirs."""
-        now = self._now if seconds else None
-        try:
-            if lease is not None:
-                patch = claims.change_patch(
-                    lease,
-                    holder=holder,
-                    now=now,
-                    seconds=seconds,
-                    annotations={names.RESTARTS: str(restarts)},
-                )
-                return await self._api.patch(claims.known(lease, self._namespace), patch)
-            made = claims.new_lease(pod, self._namespace, self._template.metadata.uid)
-            made.metadata.annotations[names.RESTARTS] = str(restarts)
-            if now is not None:
-                made.spec = claims.waiting_spec(now, seconds)
-            made.spec.holder_identity = holder
-            return await self._api.create(made)
-        except (AlreadyExists, Conflict, NotFound):
-            return None
+    async def _hand_over(self, pod: PodSeen, lease: ClaimSeen | None, to: claims.Holding) -> bool:
+        uid = self._template.metadata.uid
+        return await claims.hand_over(self._api, self._namespace, uid, pod, lease, to=to)
