@@ -58,6 +58,7 @@ class Seat:
         self._stack = contextlib.AsyncExitStack()
         # Whoever was refused has nothing to give up, least of all a seat it has elsewhere.
         self._may_sit = False
+        self._trouble: EdgewiseError | None = None
         self.measurements: dict[str, Measurement] = {}
 
     # What one has -------------------------------------------------------------------
@@ -106,6 +107,14 @@ class Seat:
         return self._view.why
 
     @property
+    def trouble(self) -> EdgewiseError | None:
+        """Why the last heartbeat did not get through; None if it did.
+
+        With `NotAllowed` it will not get better: the token was revoked or has expired.
+        """
+        return self._trouble
+
+    @property
     def view(self) -> ClientView:
         """All that the server says of the client."""
         return self._view
@@ -126,7 +135,7 @@ class Seat:
         return found[0]
 
     async def changes(self) -> AsyncIterator[ClientView]:
-        """The view now, and again whenever it has changed."""
+        """The view now, and again whenever it, or `trouble`, has changed."""
         seen = -1
         while True:
             async with self._changed:
@@ -247,21 +256,23 @@ class Seat:
                     "POST", f"{self._path}/heartbeat", Heartbeat, patience=every
                 )
             except NotFound:
-                await self._come_back()
+                await self._tell(await self._come_back())
             except (ApiError, Unreachable) as error:
-                _log.warning("a heartbeat of %s got lost: %s", self.client, error)
+                await self._tell(error)
             else:
                 if answer.token is not None:
                     self._transport.token = answer.token.token
+                await self._tell(None)
                 await self._show(answer.client)
 
-    async def _come_back(self) -> None:
+    async def _come_back(self) -> EdgewiseError | None:
         """The seat was given up in the meantime, after a long silence: take a new one."""
         _log.warning("%s has lost its seat in %s, and joins again", self.client, self.session)
         try:
             await self._join(self._wish.ready_within)
         except EdgewiseError as error:
-            _log.warning("%s cannot come back: %s", self.client, error)
+            return error
+        return None
 
     async def _follow(self) -> None:
         last_id, pause = "", 0.2
@@ -282,6 +293,19 @@ class Seat:
                 _log.debug("the events of %s were cut: %s", self.client, error)
             await asyncio.sleep(pause)
             pause = min(5.0, pause * 2)
+
+    async def _tell(self, trouble: EdgewiseError | None) -> None:
+        """Once, not with every heartbeat, while it stays the same."""
+        before, self._trouble = self._trouble, trouble
+        if (type(before), str(before)) == (type(trouble), str(trouble)):
+            return
+        if trouble is not None:
+            _log.warning("%s is not heard in %s: %s", self.client, self.session, trouble)
+        elif before is not None:
+            _log.info("%s is heard in %s again", self.client, self.session)
+        async with self._changed:
+            self._version += 1
+            self._changed.notify_all()
 
     async def _show(self, view: ClientView) -> None:
         if view == self._view:

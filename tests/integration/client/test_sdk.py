@@ -21,7 +21,10 @@ from edgewise.client import (
     views,
 )
 from edgewise.client import seat as seat_module
+from edgewise.kube.core import Secret
 from edgewise.server import views as server_views
+from edgewise.server.identity.api_tokens import secret_name, token_id
+from edgewise.server.identity.principal import Role
 from edgewise.server.joining import Wish
 from edgewise.testing.eventually import eventually
 from tests.integration.client.conftest import Scene
@@ -167,6 +170,24 @@ async def test_an_outage_of_the_hub_is_waited_out(scene: Scene) -> None:
     async with scene.edgewise().join("room-1", client="alice", ready_within=30) as seat:
         assert seat.ready
     await healing
+
+
+async def test_a_token_that_is_revoked_shows_at_the_seat(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(seat_module, "LEAVE_SECONDS", 0.0)
+    token = await scene.rig.add_token(Role.APP, "arena")
+    await eventually(lambda: scene.replica.hub.api_token(token_id(token)) is not None)
+    async with Edgewise(scene.url, token).join("room-1", client="alice", lease_seconds=3) as seat:
+        assert seat.trouble is None
+        changes = seat.changes()
+        await anext(changes)
+        await scene.rig.direct.delete(Secret, secret_name(token_id(token)), scene.rig.namespace)
+        async with asyncio.timeout(15):
+            while not isinstance(seat.trouble, NotAllowed):
+                await anext(changes)
+        await asyncio.sleep(2.5)  # two more heartbeats, about which nothing more is said
+    assert sum("is not heard" in line for line in caplog.messages) == 1
 
 
 async def test_mistakes_are_sentences(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
