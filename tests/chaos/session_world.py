@@ -171,8 +171,8 @@ class RealWorld(World):
 
     async def settle(self, *operators: Operator, rounds: int = 60) -> None:
         await self.flush()
+        await self.look()
         for _ in range(rounds):
-            await self.look()
             before = self._versions()
             busy = 0
             for operator in operators:
@@ -181,8 +181,9 @@ class RealWorld(World):
                 busy += await operator.work()
             await self.look()
             self.nodes_work()
-            await self.flush()
-            await self.look()
+            if self.noted.pending:
+                await self.flush()
+                await self.look()
             if not busy and before == self._versions():
                 return
         raise AssertionError("the world does not come to rest")

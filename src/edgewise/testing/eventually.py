@@ -11,15 +11,17 @@ async def eventually(
     condition: Callable[[], object | Awaitable[object]],
     *,
     within: float = 10.0,
-    every: float = 0.01,
+    every: float | None = None,
     not_yet: tuple[type[Exception], ...] = (),
 ) -> None:
     """Return when `condition` holds. Assertions that fail, and `not_yet`, count as "not yet".
 
-    At the deadline the condition's own failure is raised, which tells what is missing.
+    At the deadline the condition's own failure is raised, which tells what is missing. The longer
+    it takes, the less often it is looked: many conditions ask an API server that has work to do.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + within
+    begun = loop.time()
+    deadline = begun + within
     excused: tuple[type[Exception], ...] = (AssertionError, *not_yet)
     while True:
         last = loop.time() >= deadline
@@ -36,4 +38,4 @@ async def eventually(
         if last:
             name = getattr(condition, "__name__", "the condition")
             raise AssertionError(f"{name} did not hold within {within} s")
-        await asyncio.sleep(every)
+        await asyncio.sleep(every or min(0.01 + (loop.time() - begun) / 20, 0.1))
