@@ -13,7 +13,25 @@ IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 # The files of these folders share one cluster. It is there while they run, in one worker.
 SHARING = ("tests/e2e/local/", "tests/e2e/sessions/")
 
+# These wait more than they compute, so they run beside those that do not.
+WAITING = "tests/integration/"
+COMPUTING = ("tests/chaos/", "tests/docs/", "tests/e2e/")
+
 _skipped: dict[str, str] = {}
+
+
+def scope_of(nodeid: str) -> str:
+    file = nodeid.partition("::")[0]
+    return next((folder for folder in SHARING if file.startswith(folder)), file)
+
+
+def spread(scopes: list[str]) -> list[str]:
+    """Those that wait evenly between those that compute, which end earlier; then all others."""
+    waiting = [scope for scope in scopes if scope.startswith(WAITING)]
+    computing = [scope for scope in scopes if scope.startswith(COMPUTING)]
+    at = {scope: place / len(waiting) for place, scope in enumerate(waiting)}
+    at |= {scope: 0.5 * place / len(computing) for place, scope in enumerate(computing)}
+    return sorted(scopes, key=lambda scope: at.get(scope, 1.0))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -23,8 +41,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByFileOrFolder(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = super()._split_scope(nodeid)
-            return next((folder for folder in SHARING if file.startswith(folder)), file)
+            return scope_of(nodeid)
 
     return ByFileOrFolder(config, log) if config.getoption("dist") == "loadfile" else None
 
@@ -35,7 +52,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        scopes = dict.fromkeys(scope_of(item.nodeid) for item in items)
+        place = {scope: number for number, scope in enumerate(spread(list(scopes)))}
+        items.sort(key=lambda item: place[scope_of(item.nodeid)])
     trouble = real_nodes_trouble()
     if trouble:
         for item in items:

@@ -83,7 +83,11 @@ class Mirror(Controller[ConfigMap]):
                 if number(cached.metadata.resource_version) < number(
                     wrote.metadata.resource_version
                 ):
-                    self.broken.append(f"{key} acts on a {name} older than its own write")
+                    self.broken.append(
+                        f"{key} acts on a {name} of {cached.metadata.resource_version}, older "
+                        f"than its own write {wrote.metadata.resource_version}; "
+                        f"seen up to {self.cache[Secret].revision}"
+                    )
             elif await self._exists(wrote):
                 self.broken.append(f"{key} does not see {name}, which it wrote")
 
@@ -100,7 +104,8 @@ class Mirror(Controller[ConfigMap]):
         mine = self.written.setdefault(source.key, {})
         secrets = self.cache[Secret].owned_by(source)
         if len(secrets) > 1:
-            self.broken.append(f"{source.key} has {len(secrets)} Secrets")
+            found = [f"{each.metadata.name} {each.metadata.resource_version}" for each in secrets]
+            self.broken.append(f"{source.key} has {len(secrets)} Secrets: {', '.join(found)}")
         if not wanted:
             for secret in secrets:
                 await self.api.delete(secret)

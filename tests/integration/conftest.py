@@ -225,8 +225,9 @@ class ApiServer:
                 [self.engine.path(program), *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Memory is there, and both cores are busy: collect less garbage.
-                env={**os.environ, "GOGC": "400"},
+                # Memory is there, and all cores are busy: collect less garbage, and do not
+                # look for work on more than one.
+                env={**os.environ, "GOGC": "400", "GOMAXPROCS": "1"},
             )
 
     def _end(self, process: subprocess.Popen[bytes] | None, *, kill: bool) -> None:

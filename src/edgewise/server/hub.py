@@ -125,6 +125,20 @@ class Hub:
     def template(self, name: str) -> SessionTemplate | None:
         return self.templates.get(Key(self.namespace, name))
 
+    async def find_template(self, name: str) -> SessionTemplate | None:
+        """Also one that was made a moment ago, and that the mirror does not show yet."""
+        known = self.template(name)
+        if known is not None:
+            return known
+        # A list, because whoever mirrors the templates has the right to it.
+        listing = await self.client.list(
+            SessionTemplate, self.namespace, fields=f"metadata.name={name}"
+        )
+        for found in listing.items:
+            self.templates.write_through(found)
+            return found
+        return None
+
     def cluster(self, name: str) -> MemberCluster | None:
         return self.clusters.get(Key(self.namespace, name))
 

@@ -85,7 +85,7 @@ class Lifecycle:
         """The session, and whether this call made it. Repeating the call is safe."""
         if not self._hub.mirror.ready:
             raise HubUnreachable
-        self._check(new)
+        await self._check(new)
         name = new.name or _name(owner, repetition_key)
         wanted = FleetSession(
             api_version=FleetSession.KIND.api_version,
@@ -123,8 +123,12 @@ class Lifecycle:
             raise HubUnreachable from error
         await self._everywhere(session, self._close)
 
-    def _check(self, new: NewSession) -> None:
-        if self._hub.template(new.template) is None:
+    async def _check(self, new: NewSession) -> None:
+        try:
+            template = await self._hub.find_template(new.template)
+        except KubeError as error:
+            raise HubUnreachable from error
+        if template is None:
             raise Unacceptable(f"there is no template {new.template!r}: see GET /v1/templates")
         known = {cluster.metadata.name for cluster in self._hub.clusters}
         unknown = [name for name in new.locations if name not in known]

@@ -111,6 +111,13 @@ async def test_repeating_a_call_is_safe(scene: Scene) -> None:
     assert theirs.body["name"] != first.body["name"]
 
 
+async def test_a_template_made_a_moment_ago_is_there(scene: Scene) -> None:
+    scene.rig.hub_proxies[0].mute_all()  # the server does not hear of it
+    await scene.rig.add_template("fresh")
+    answer = await scene.app("POST", "/v1/sessions", {"template": "fresh", "name": "room-1"})
+    assert (answer.status, answer.body["template"]) == (201, "fresh")
+
+
 async def test_what_belongs_to_others_is_not_there(scene: Scene) -> None:
     await made(scene.app)
     other = await scene.caller(Role.APP, "other")
