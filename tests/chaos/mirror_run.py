@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -131,6 +133,30 @@ class FinalizingMirror(Mirror, Controller[ConfigMap]):
     finalizer = "chaos.edgewise.dev/mirror"
 
 
+class Journal:
+    """What a cache was told last: without it nobody could say how a promise was broken."""
+
+    TOLD = ("replace", "apply", "progress", "write_through", "bury")
+
+    def __init__(self, cache: Cache[Any]) -> None:
+        self.lines: deque[str] = deque(maxlen=150)
+        for name in self.TOLD:
+            setattr(cache, name, self._noting(cache, name, getattr(cache, name)))
+
+    def _noting(self, cache: Cache[Any], name: str, tell: Callable[..., None]) -> Any:
+        def noting(what: Any, *args: Any, **options: Any) -> None:
+            subject = what
+            if isinstance(what, Object):
+                subject = f"{what.metadata.name} {what.metadata.resource_version}"
+            elif isinstance(what, list):
+                subject = " ".join(f"{o.metadata.name}:{o.metadata.resource_version}" for o in what)
+            at = f"{time.monotonic():.3f} at {cache.revision}"
+            self.lines.append(f"{at}: {name} {subject} {args} {options}")
+            tell(what, *args, **options)
+
+        return noting
+
+
 class MirrorRun:
     def __init__(self, seed: int, direct: Client, upstream: Upstream) -> None:
         self.seed = seed
@@ -168,6 +194,7 @@ class MirrorRun:
                 random=Random(self.seed),
                 grace=5.0,
             )
+            journal = Journal(manager.caches.of(Secret, self.selection))
             task = asyncio.create_task(manager.run(signals=False))
             try:
                 await self._change_things(proxy)
@@ -179,7 +206,8 @@ class MirrorRun:
             finally:
                 manager.stop()
                 await asyncio.wait_for(task, 30)
-        assert not controller.broken, controller.broken
+        told = "\n      ".join(journal.lines)
+        assert not controller.broken, f"{controller.broken}\n    its Secrets:\n      {told}"
         assert not controller.running
 
     def _controller(self) -> Mirror:
