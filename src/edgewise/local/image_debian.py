@@ -7,11 +7,11 @@ for the smallest installed Debian.
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from edgewise.local.engine_cache import cache_root
+from edgewise.local.image_layer import opened
 from edgewise.local.image_oci import ImageError
 
 # libstdc++6 because wheels for any Linux may count on it.
@@ -111,7 +111,7 @@ def explain(log: str) -> str:
 
 def unpack(packed: Path, to: Path) -> None:
     to.mkdir()
-    with tarfile.open(packed) as archive:
+    with opened(packed) as archive:
         for info in archive:
             info.name = place(info.name)
             if not info.name or dropped(info.name):
@@ -122,7 +122,7 @@ def unpack(packed: Path, to: Path) -> None:
                 info.linkname = place(info.linkname)
             if info.isdir():
                 info.mode |= 0o700
-            archive.extract(info, to, filter="tar")
+            archive.extract(info, to)
     for name in MERGED:
         if (to / "usr" / name).is_dir() and not (to / name).exists():
             (to / name).symlink_to(f"usr/{name}")

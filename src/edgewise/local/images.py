@@ -1,7 +1,6 @@
 """The images that local clusters use, and images that people build for them."""
 
 import shutil
-import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 from edgewise.local import image_edgewise, image_store
 from edgewise.local.engine_progress import Progress, silent
 from edgewise.local.image_debian import PYTHON, mirrors, root_file_system, suite
-from edgewise.local.image_layer import Blob, Layer
+from edgewise.local.image_layer import Blob, Layer, opened
 from edgewise.local.image_oci import ImageError, Settings, check_name, read_archive
 from edgewise.local.image_python import (
     base_layer,
@@ -85,8 +84,8 @@ def base(label: str, packages: Sequence[str], progress: Progress, *, again: bool
 def unpacked(layer: Blob, scratch: Path) -> Path:
     """The base as a folder, whose Python compiles what goes on top of it."""
     root = scratch / "root"
-    with tarfile.open(layer.path) as archive:
-        archive.extractall(root, filter="tar")
+    with opened(layer.path) as archive:
+        archive.extractall(root)
     return root
 
 

@@ -1,5 +1,6 @@
 """A layer's bytes follow from what is in it, and from nothing else."""
 
+import io
 import os
 import tarfile
 import time
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.image_layer import EPOCH, Layer
+from edgewise.local.image_layer import EPOCH, Layer, opened
 
 
 def example(folder: Path, *, backwards: bool = False) -> Layer:
@@ -65,3 +66,28 @@ def test_folders_come_before_what_is_in_them(tmp_path: Path) -> None:
 def test_paths_that_leave_the_image_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="not a path inside an image"):
         Layer().file(path, b"x")
+
+
+def archive_of(path: Path, name: str) -> Path:
+    with tarfile.open(path, "w") as archive:
+        info = tarfile.TarInfo(name)
+        info.size = 1
+        archive.addfile(info, io.BytesIO(b"x"))
+    return path
+
+
+def test_a_python_without_filters_unpacks_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tarfile, "tar_filter", raising=False)
+    with opened(archive_of(tmp_path / "an.tar", "inside")) as archive:
+        archive.extract("inside", tmp_path / "to")
+    assert (tmp_path / "to/inside").read_bytes() == b"x"
+
+
+def test_nothing_is_unpacked_elsewhere_where_python_can_tell(tmp_path: Path) -> None:
+    with opened(archive_of(tmp_path / "an.tar", "../outside")) as archive:
+        if hasattr(tarfile, "OutsideDestinationError"):
+            with pytest.raises(tarfile.OutsideDestinationError):
+                archive.extract("../outside", tmp_path / "to")
+            assert not (tmp_path / "outside").exists()
