@@ -42,6 +42,8 @@ Answer = TypeVar("Answer")
 
 # After these the cache may be older than what the API server knows.
 _DOUBTFUL = (Conflict, AlreadyExists, NotFound, Unreachable, ServerError)
+# After these nobody knows whether a write was carried out, or will be.
+_UNANSWERED = (Unreachable, ServerError, asyncio.CancelledError)
 # The other subresources answer with a kind of their own.
 _WHOLE_OBJECT = ("", "status")
 
@@ -110,8 +112,10 @@ class Api:
                 raise
             # Our own earlier attempt, whose answer was lost.
             return await self.get(type(obj), name, meta.namespace)
-        except (Unreachable, ServerError, asyncio.CancelledError):
-            self._names.doubt(reconciling, what, name)
+        except BaseException as error:
+            # Whatever this attempt was told, an earlier one may still be carried out.
+            if used_before or isinstance(error, _UNANSWERED):
+                self._names.doubt(reconciling, what, name)
             raise
 
     async def patch(

@@ -79,6 +79,7 @@ class FaultProxy:
         *,
         retry_after: int = 1,
         delay: float = 0.05,
+        late: float = 0.5,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.faults: Faults = faults or Script()  # an empty script: nothing goes wrong
@@ -87,6 +88,8 @@ class FaultProxy:
         self._upstream = upstream
         self._retry_after = retry_after
         self.delay = delay
+        self.late = late
+        self._late_ones: set[asyncio.Task[None]] = set()
         self._listening_tls = tls
         self._open: dict[int, web.BaseRequest] = {}
         # Requests that are being carried out, and whether they are to be cut afterwards.
@@ -105,6 +108,7 @@ class FaultProxy:
             yield self
         finally:
             self.cut_all()
+            await self.all_carried_out()
             await runner.cleanup()
 
     @property
@@ -129,6 +133,11 @@ class FaultProxy:
         self._muted.set()
         self._muted = asyncio.Event()
 
+    async def all_carried_out(self) -> None:
+        """Return when nothing that was put off is left to be carried out."""
+        while self._late_ones:
+            await asyncio.wait(self._late_ones)
+
     # One request --------------------------------------------------------------------
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -149,6 +158,10 @@ class FaultProxy:
         if self.refusing or fault is Fault.CUT:
             _cut(request)
             return web.Response(status=502)
+        if fault is Fault.LATE:
+            self._put_off(request, body)
+            _cut(request)
+            return web.Response(status=502)
         if fault in _STATUSES:
             return self._refusal(_STATUSES[fault])
         if fault is Fault.DELAY:
@@ -164,6 +177,17 @@ class FaultProxy:
         if fault in (Fault.LOST, Fault.HALF):
             await self._break_off(request, answer, content if fault is Fault.HALF else b"")
         return web.Response(status=answer.status, body=content, headers=_passed_on(answer))
+
+    def _put_off(self, request: web.BaseRequest, body: bytes) -> None:
+        async def later() -> None:
+            await asyncio.sleep(self.late)
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                async with await self._upstream.send(request, body) as answer:
+                    await answer.read()
+
+        task = asyncio.create_task(later())
+        self._late_ones.add(task)
+        task.add_done_callback(self._late_ones.discard)
 
     async def _carry_out(
         self, request: web.BaseRequest, body: bytes

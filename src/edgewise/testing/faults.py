@@ -27,6 +27,7 @@ class Fault(Enum):
     ERROR = auto()  # 500
     CUT = auto()  # the connection is cut, and nothing was carried out
     LOST = auto()  # carried out, but the answer is cut off
+    LATE = auto()  # the connection is cut, and it is carried out some time later
     HALF = auto()  # carried out, and the answer is cut in the middle
     SILENT = auto()  # carried out, but nothing ever comes: half-open
     DELAY = auto()  # it takes a little

@@ -243,6 +243,25 @@ async def test_a_write_in_doubt_is_neither_lost_nor_made_twice(
     assert len((await client.list(Secret, namespace)).items) == 1
 
 
+@pytest.mark.parametrize("answer", [Fault.CONFLICT, Fault.TOO_MANY, Fault.CUT])
+async def test_a_create_that_is_carried_out_late_makes_no_second_one(
+    *, client: Client, faulty: Client, namespace: str, proxy: FaultProxy, run: Running, answer: Fault
+) -> None:
+    # Its next attempts are refused, and the one that succeeds comes before it.
+    proxy.late = 3.0
+    proxy.faults = script = Script().then(Asking.WRITE, Fault.LATE, answer)
+
+    async def one() -> None:
+        assert script.played
+        assert len((await client.list(Secret, namespace)).items) == 1
+
+    async with run(faulty, OneSecretEach()):
+        await fill(client, namespace, "a")
+        await eventually(one, within=20)
+        await proxy.all_carried_out()
+        await one()
+
+
 async def test_a_conflict_is_tried_again_at_once_on_fresh_data(
     client: Client, faulty: Client, namespace: str, script: Script, run: Running
 ) -> None:
