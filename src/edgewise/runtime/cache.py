@@ -123,6 +123,12 @@ class Cache(Generic[T]):
         # (etcd restored): then nothing that we hold from "later" is true any more.
         set_back = at < self.revision
         if set_back:
+            _log.warning(
+                "the API server shows %s as of %d, but had shown %d: its state was set back",
+                self.name,
+                at,
+                self.revision,
+            )
             self._buried.clear()
         self.revision, self.synced = at, True
 

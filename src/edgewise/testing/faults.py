@@ -62,6 +62,8 @@ class Script:
         return not any(self._waiting.values())
 
 
+# Not among them: LATE. A create that is carried out after somebody deleted what its next
+# attempt had made is there twice, and nobody could have prevented it.
 _POSSIBLE: Mapping[Asking, tuple[tuple[Fault, ...], float]] = {
     # What may happen, and how likely it is that anything does.
     Asking.LIST: ((Fault.GONE, Fault.TOO_MANY, Fault.ERROR, Fault.CUT, Fault.HALF), 0.4),

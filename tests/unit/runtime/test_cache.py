@@ -93,13 +93,16 @@ def test_an_object_made_anew_under_its_old_name_is_a_deletion_and_an_addition() 
     assert len(told) == 2
 
 
-def test_a_list_from_before_what_is_known_is_believed_because_etcd_was_set_back() -> None:
+def test_a_list_from_before_what_is_known_is_believed_because_etcd_was_set_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     cache = filled(thing("a", 100), revision=100)
     cache.write_through(thing("b", 101))
     cache.bury(Key("n", "a"), "uid-of-a")
     cache.replace([thing("a", 50)], "60")
     assert names(cache.all()) == ["a"]
     assert cache.revision == 60
+    assert "shows things as of 60, but had shown 100" in caplog.text
 
 
 def test_a_broken_listener_or_index_stops_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
