@@ -245,7 +245,13 @@ async def test_a_write_in_doubt_is_neither_lost_nor_made_twice(
 
 @pytest.mark.parametrize("answer", [Fault.CONFLICT, Fault.TOO_MANY, Fault.CUT])
 async def test_a_create_that_is_carried_out_late_makes_no_second_one(
-    *, client: Client, faulty: Client, namespace: str, proxy: FaultProxy, run: Running, answer: Fault
+    *,
+    client: Client,
+    faulty: Client,
+    namespace: str,
+    proxy: FaultProxy,
+    run: Running,
+    answer: Fault,
 ) -> None:
     # Its next attempts are refused, and the one that succeeds comes before it.
     proxy.late = 3.0
