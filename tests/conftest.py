@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from edgewise.local.doctor import real_nodes_trouble
 
@@ -16,6 +17,10 @@ SHARING = ("tests/e2e/local/", "tests/e2e/sessions/")
 # These wait more than they compute, so they run beside those that do not.
 WAITING = "tests/integration/"
 COMPUTING = ("tests/chaos/", "tests/docs/", "tests/e2e/")
+
+# How long an example takes says more about the machine than about what is tested.
+settings.register_profile("edgewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("edgewise")
 
 _skipped: dict[str, str] = {}
 

@@ -253,7 +253,7 @@ class TableMachine(RuleBasedStateMachine):
 
 
 TestTableMachine = TableMachine.TestCase
-TestTableMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestTableMachine.settings = settings(max_examples=40, stateful_step_count=25)
 
 
 @given(st.permutations([A, UDP, Route("seat-a", "admin", "HTTP", 0, "10.0.0.1", 81)]))

@@ -189,7 +189,7 @@ def sound(one):
     return len(places) == len(set(places))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(sessions.filter(sound), min_size=1, max_size=8))
 def test_change_by_change_it_arrives_where_it_would_have_started(history):
     watched = Watched()

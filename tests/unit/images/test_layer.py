@@ -76,6 +76,7 @@ def archive_of(path: Path, name: str) -> Path:
     return path
 
 
+@pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")
 def test_a_python_without_filters_unpacks_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

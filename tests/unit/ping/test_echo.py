@@ -1,7 +1,7 @@
 """The datagram rules: same size, no answer to answers, silence for all else."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.agents.ping.agent import BadAddress, parse_address
@@ -21,14 +21,12 @@ def test_an_answer_is_never_answered() -> None:
     assert answer_to(answer) is None
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_no_datagram_gets_a_longer_answer(datagram: bytes) -> None:
     answer = answer_to(datagram)
     assert answer is None or len(answer) == len(datagram) == SIZE
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=0, max_size=64))
 def test_only_the_exact_size_is_a_question(rest: bytes) -> None:
     assert (answer_to(QUESTION + rest) is not None) == (len(rest) == 27)

@@ -227,6 +227,6 @@ class SelectingCacheModel(CacheModel):
 
 
 TestCache = CacheModel.TestCase
-TestCache.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestCache.settings = settings(max_examples=100, stateful_step_count=40)
 TestSelectingCache = SelectingCacheModel.TestCase
-TestSelectingCache.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSelectingCache.settings = settings(max_examples=100, stateful_step_count=40)

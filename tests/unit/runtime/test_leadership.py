@@ -169,7 +169,7 @@ async def simulate(seed: int) -> None:
     await asyncio.wait([*tasks, cutting])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6))
 def test_never_two_act_at_once_and_one_leads_in_the_end(seed: int) -> None:
     run_in_virtual_time(simulate(seed))

@@ -147,4 +147,4 @@ class QueueModel(RuleBasedStateMachine):
 
 
 TestQueue = QueueModel.TestCase
-TestQueue.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestQueue.settings = settings(max_examples=100, stateful_step_count=50)

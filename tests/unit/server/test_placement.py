@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.server.placement import Obstacle, Place, rank
@@ -157,7 +157,6 @@ PLACES = st.lists(
 LATENCIES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 10_000))
 
 
-@settings(deadline=None)
 @given(PLACES, LATENCIES)
 def test_every_place_is_either_chosen_or_refused_and_costs_are_ordered(places, latencies) -> None:
     ranking = rank(places, latencies)
@@ -168,7 +167,6 @@ def test_every_place_is_either_chosen_or_refused_and_costs_are_ordered(places, l
     assert all(math.isfinite(cost) for cost in costs)
 
 
-@settings(deadline=None)
 @given(PLACES, LATENCIES, st.sampled_from("abcdefgh"))
 def test_more_clients_never_make_a_place_better(places, latencies, name) -> None:
     before = [choice.name for choice in rank(places, latencies).choices]

@@ -1,7 +1,7 @@
 """The queue of a full fleet, as a table of sentences."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.server.placement import Place
@@ -73,7 +73,6 @@ def test_the_next_deadline_is_that_of_those_who_stay() -> None:
     assert plan_queue(queue, [Place(name="p")], NOW).next_deadline is None
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.floats(900, 1100)), max_size=30),
     st.lists(st.integers(0, 5), max_size=5),

@@ -129,7 +129,7 @@ def trusted(shown: bytes, bundle: tuple[bytes, ...], now: float) -> bool:
     return False
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     pauses=st.lists(st.integers(min_value=1, max_value=20), min_size=40, max_size=90),
     demands=st.sets(st.integers(min_value=0, max_value=89), max_size=4),
