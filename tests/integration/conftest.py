@@ -30,6 +30,7 @@ from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.core import Namespace
 from edgewise.local.engine import Engine, find_engine
+from edgewise.runtime.certificate_authority import key_usage
 from edgewise.testing.ports import free_port
 
 START_DEADLINE = 60.0
@@ -45,6 +46,10 @@ class Authority:
         certificate = (
             self._builder(self.name, self.key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(key_usage(signs_certificates=True), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False
+            )
             .sign(self.key, hashes.SHA256())
         )
         self.certificate_file = directory / "ca.crt"
@@ -82,8 +87,13 @@ class Authority:
         if organization:
             subject.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
         usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = self._builder(x509.Name(subject), key, lifetime).add_extension(
-            x509.ExtendedKeyUsage([usage]), critical=False
+        builder = (
+            self._builder(x509.Name(subject), key, lifetime)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()),
+                critical=False,
+            )
         )
         if server:
             names: list[x509.GeneralName] = [

@@ -17,6 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from edgewise.local.identities import Leaf
 from edgewise.local.layout import certificate, key, write_atomically
+from edgewise.runtime.certificate_authority import key_usage
 
 _VALID = timedelta(days=3650)
 # Certificates stay good when the clock of the machine is set back a little.
@@ -74,20 +75,6 @@ def _blank(
     )
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
 def _write(
     folder: Path, name: str, private: ec.EllipticCurvePrivateKey, made: x509.Certificate
 ) -> None:
@@ -102,7 +89,7 @@ def _make_authority(folder: Path, name: str) -> None:
     made = (
         _blank(subject, subject, private.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(key_usage(signs_certificates=True), critical=True)
         .add_extension(identifier, critical=False)
         .sign(private, hashes.SHA256())
     )
@@ -123,7 +110,7 @@ def _make_leaf(folder: Path, leaf: Leaf) -> None:
     builder = (
         _blank(_subject(leaf.common_name, leaf.organization), issuer.subject, private.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
