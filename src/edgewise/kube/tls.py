@@ -135,6 +135,8 @@ def _trusting_context(trust: ServerTrust) -> ssl.SSLContext:
         if trust.verify:
             return ssl.create_default_context()
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As lenient as Go: the default context of Python 3.13 refuses the authorities of some
+    # clusters, which lack a key identifier.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _load_authority(context, trust.authority)
     # A cluster's bundle may name an intermediate as its root, as Go programs allow.
