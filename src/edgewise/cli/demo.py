@@ -3,13 +3,11 @@
 import asyncio
 import fcntl
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -44,8 +42,6 @@ def demo(
 ) -> None:
     """Start two clusters, show a session at work over them, and take it all down again."""
     trouble = "--simulated was given" if simulated else why_not_real()
-    # Asked to end, it cleans up, whoever asks.
-    signal.signal(signal.SIGTERM, interrupt)
     staying = stay if stay is not None else sys.stdin.isatty() and sys.stdout.isatty()
     with own_name() as name:
         worked = asyncio.Event()
@@ -110,10 +106,6 @@ def same_file(handle: int, path: str) -> bool:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 async def show(name: str, trouble: str, worked: asyncio.Event, *, staying: bool) -> None:

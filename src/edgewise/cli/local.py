@@ -1,14 +1,12 @@
 """`edgewise local`: real Kubernetes clusters on this machine."""
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -27,6 +25,7 @@ from edgewise.local.kubeconfigs import merge, user_kubeconfig
 from edgewise.local.latency import parse_latency, sorted_latencies
 from edgewise.local.layout import Home, homes
 from edgewise.local.leftovers import sweep
+from edgewise.local.spec import check_name
 
 app = typer.Typer(help="Run real Kubernetes clusters on this machine.", no_args_is_help=True)
 app.add_typer(local_fault.app, name="fault")
@@ -99,49 +98,48 @@ def up(
 def taken_down_on_failure(name: str, *, keep: bool) -> Iterator[None]:
     """Nothing half-made stays, unless it was there before or somebody wants to look at it."""
     existed = Home.of(name).exists()
-
-    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     except BaseException:
         if not existed and not keep:
-            print(f"edgewise: taking {name} down again", file=sys.stderr)
+            with suppress(OSError):  # perhaps it is the terminal that has gone
+                print(f"edgewise: taking {name} down again", file=sys.stderr, flush=True)
             clusters.down(name)
         raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @app.command()
 def down(
-    name: Annotated[str | None, typer.Option(help="Which cluster.")] = None,
+    name: Name = None,
     every: Annotated[
         bool, typer.Option("--all", help="Every cluster, and whatever clusters left behind.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove a cluster: its processes, network, control groups and files. Nothing stays."""
-    if every and name:
+    if every and name is not None:
         raise LocalError("choose --name or --all, not both")
     began = time.monotonic()
+    there = [home.name for home in homes()]
     if every:
-        gone = [home.name for home in homes()]
-        for each in gone:
-            clusters.down(each)
-        sweep()
+        gone = there
+    elif name is not None:
+        check_name(name)
+        gone = [name] if name in there else []
+    elif len(there) > 1:
+        raise LocalError(f"which cluster? Choose --all, or one with --name: {', '.join(there)}")
     else:
-        there = [home.name for home in homes()]
-        chosen_name = name or (there[0] if len(there) == 1 else DEFAULT_NAME)
-        gone = [chosen_name] if chosen_name in there else []
-        clusters.down(chosen_name)
+        gone = there
+    for each in gone or ([name] if name is not None else []):
+        clusters.down(each)  # also of what is not there something may be left
+    if every:
+        sweep()
     seconds = round(time.monotonic() - began, 1)
     if as_json:
         print(json.dumps({"removed": gone, "seconds": seconds}))
     else:
-        print(f"removed {', '.join(gone)} in {seconds} s" if gone else "nothing to remove")
+        nothing = "nothing to remove" if name is None else f"there is no cluster {name!r}"
+        print(f"removed {', '.join(gone)} in {seconds} s" if gone else nothing)
 
 
 @app.command("list")

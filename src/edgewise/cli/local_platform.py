@@ -2,14 +2,12 @@
 
 import asyncio
 import fcntl
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -45,8 +43,6 @@ def platform(
             print(f"the platform of cluster {cluster.name} is running already")
             return
         if foreground:
-            # Asked to end, it ends what it has started, whoever asks.
-            signal.signal(signal.SIGTERM, interrupt)
             asyncio.run(serve(cluster))
     if not foreground:
         start(cluster)
@@ -62,10 +58,6 @@ def sole(cluster: Cluster) -> Iterator[bool]:
             yield False
         else:
             yield True
-
-
-def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 async def serve(cluster: Cluster) -> None:

@@ -27,7 +27,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show components, nodes, pods and memory of one cluster, or of all. Ends with Ctrl-C."""
-    found = [chosen(name)] if name else clusters.list_clusters()
+    found = [chosen(name)] if name is not None else clusters.list_clusters()
     if not found:
         chosen(name)  # says what to do
     if as_json:

@@ -1,7 +1,10 @@
 """The `edgewise` command: names the commands, and ends every error in one sentence."""
 
+import contextlib
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -11,7 +14,7 @@ from edgewise import __version__
 from edgewise.cli.errors import sentence, wants_traceback
 from edgewise.cli.lazy import Entry, LazyGroup
 
-INTERRUPTED = 130
+INTERRUPTED = 128 + signal.SIGINT
 
 COMMANDS = {
     "demo": Entry("edgewise.cli.demo", "Show it at work on this machine.", single=True),
@@ -92,19 +95,50 @@ def build() -> LazyGroup:
 
 
 def main() -> NoReturn:
+    speak_even_if_nobody_listens()
+    asked = end_like_ctrl_c()
     try:
         build().main(prog_name="edgewise")
-    except KeyboardInterrupt:
-        leave(INTERRUPTED)
+    except (KeyboardInterrupt, SystemExit) as end:
+        # The parser turns an interrupt into an exit.
+        code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
+        leave(128 + asked[0] if asked and code == INTERRUPTED else code)
     except Exception as error:
         if wants_traceback():
             raise
-        print(f"edgewise: {sentence(error)}", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(f"edgewise: {sentence(error)}", file=sys.stderr)
         leave(1)
     leave(0)
 
 
-def leave(code: int) -> NoReturn:
+def end_like_ctrl_c() -> list[signal.Signals]:
+    """Whoever asks us to end, by whatever signal, what we began is cleaned up.
+
+    Answers a list that will hold the signal. A command may have handlers of its own.
+    """
+    asked: list[signal.Signals] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        asked.append(signal.Signals(number))
+        signal.raise_signal(signal.SIGINT)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Under nohup, a terminal that closes is to be ignored.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
+    return asked
+
+
+def speak_even_if_nobody_listens() -> None:
+    """A closed output (`>&-`) is like one that nobody reads."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the end
+
+
+def leave(code: str | int | None) -> NoReturn:
     """End with `code`, also when whoever read our output has gone away."""
     try:
         sys.stdout.flush()

@@ -24,7 +24,7 @@ from edgewise.local.kubeconfigs import context_name
 from edgewise.local.layout import ClusterRecord, Home, homes
 from edgewise.local.preparation import Supplies, get_supplies, write_files
 from edgewise.local.readiness import Starting, Tell
-from edgewise.local.spec import ClusterSpec
+from edgewise.local.spec import ClusterSpec, check_name
 from edgewise.local.teardown import changing, take_down
 
 if TYPE_CHECKING:
@@ -152,6 +152,7 @@ def down(name: str) -> None:
 
 
 def get(name: str) -> Cluster:
+    check_name(name)
     home = Home.of(name)
     if not home.exists():
         raise NoSuchCluster(name, [home.name for home in homes() if home.exists()])

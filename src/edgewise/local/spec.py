@@ -17,6 +17,16 @@ MAX_NODES = 50
 MAX_SIMULATED = 5000
 
 
+def check_name(name: str) -> None:
+    """Refuse what no cluster can be called."""
+    if not NAME.fullmatch(name):
+        shown = name if len(name) <= 60 else f"{name[:60]}…"
+        raise BadSpec(
+            f"a cluster cannot be called {shown!r}: use 1 to 30 lower-case letters, "
+            "digits and dashes, beginning with a letter"
+        )
+
+
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One local cluster.
 
@@ -36,11 +46,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     controllers: bool = True
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise BadSpec(
-                f"a cluster cannot be called {self.name!r}: use 1 to 30 lower-case letters, "
-                "digits and dashes, beginning with a letter"
-            )
+        check_name(self.name)
         if not 0 <= self.nodes <= MAX_NODES:
             raise BadSpec(f"{self.nodes} real nodes: ask for 0 to {MAX_NODES}")
         if not 0 <= self.simulated_nodes <= MAX_SIMULATED:
