@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -21,6 +22,10 @@ COMPUTING = ("tests/chaos/", "tests/docs/", "tests/e2e/")
 # How long an example takes says more about the machine than about what is tested.
 settings.register_profile("edgewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("edgewise")
+
+# A shell lets what it runs in the background ignore Ctrl-C, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _skipped: dict[str, str] = {}
 

@@ -182,6 +182,9 @@ class KnownByCache:
             return None
 
     def sessions_of(self, namespace: str, template: str) -> int:
+        if not self._sessions.synced:
+            # Fail closed: whoever has not seen the sessions cannot say that there is room.
+            raise OperatorError("the sessions are not known yet; try again in a moment")
         return len(self._sessions.by(by_template, f"{namespace}/{template}"))
 
 

@@ -119,9 +119,13 @@ def end_like_ctrl_c() -> list[signal.Signals]:
     """
     asked: list[signal.Signals] = []
 
-    def end(number: int, _frame: FrameType | None) -> None:
+    def end(number: int, frame: FrameType | None) -> None:
         asked.append(signal.Signals(number))
-        signal.raise_signal(signal.SIGINT)
+        interrupt = signal.getsignal(signal.SIGINT)
+        # A shell lets what it runs in the background ignore Ctrl-C, but not this.
+        if not callable(interrupt):
+            raise KeyboardInterrupt
+        interrupt(signal.SIGINT, frame)
 
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)

@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -195,7 +195,7 @@ def _client_certificate(user: User, origin: str) -> ClientCertificate | None:
 def _pem(path: str, data: str, what: str) -> Pem | None:
     if data:  # as with kubectl, data wins over a file
         try:
-            return Pem(data=b64decode(data, validate=True))
+            return Pem(data=b64decode("".join(data.split()), validate=True))
         except ValueError as error:
             raise ConfigError(f"the {what} is not valid base64: {error}") from error
     return Pem(path=path) if path else None
@@ -249,6 +249,10 @@ def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
     if user.act_as_uid:
         headers.append(("Impersonate-Uid", user.act_as_uid))
     headers.extend(("Impersonate-Group", group) for group in user.act_as_groups or ())
+    for name, values in (user.act_as_extra or {}).items():
+        # A header's name has no capitals and few signs; the API server undoes this.
+        header = f"Impersonate-Extra-{quote(name.lower(), safe='')}"
+        headers.extend((header, value) for value in values)
     return tuple(headers)
 
 

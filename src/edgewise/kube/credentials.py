@@ -19,6 +19,7 @@ from edgewise.kube.errors import ConfigError
 from edgewise.kube.kubeconfig import Exec
 from edgewise.kube.tls import ClientCertificate, Pem
 
+PATIENCE_WITH_PEOPLE = 600.0  # somebody may have to find a phone
 PLUGIN_TIMEOUT_SECONDS = 60.0
 # A token that is about to expire would be refused on its way.
 EXPIRY_MARGIN_SECONDS = 10.0
@@ -217,7 +218,8 @@ class ExecPlugin:
                 env=environment,
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                # What it asks or tells somebody at a terminal is for them to see.
+                stderr=None if interactive else asyncio.subprocess.PIPE,
             )
         except OSError as error:
             hint = f" {plugin.install_hint.strip()}" if plugin.install_hint else ""
@@ -227,12 +229,13 @@ class ExecPlugin:
             raise ConfigError(
                 f"the credential plugin {plugin.command} that the kubeconfig names {problem}.{hint}"
             ) from error
+        timeout = PATIENCE_WITH_PEOPLE if interactive else self._timeout
         try:
-            output, complaint = await asyncio.wait_for(process.communicate(), self._timeout)
+            output, complaint = await asyncio.wait_for(process.communicate(), timeout)
         except TimeoutError as error:
             raise ConfigError(
                 f"the credential plugin {plugin.command} did not answer within "
-                f"{self._timeout:.0f} seconds"
+                f"{timeout:.0f} seconds"
             ) from error
         finally:
             if process.returncode is None:
@@ -240,7 +243,7 @@ class ExecPlugin:
                     process.kill()
                 await process.wait()
         if process.returncode:
-            last = complaint.decode(errors="replace").strip().splitlines()[-1:]
+            last = (complaint or b"").decode(errors="replace").strip().splitlines()[-1:]
             said = f": {last[0][:300]}" if last else ""
             raise ConfigError(
                 f"the credential plugin {plugin.command} failed with exit code "

@@ -61,6 +61,7 @@ class User(_Part):
     act_as: str = msgspec.field(name="as", default="")
     act_as_uid: str = msgspec.field(name="as-uid", default="")
     act_as_groups: list[str] | None = msgspec.field(name="as-groups", default=None)
+    act_as_extra: dict[str, list[str]] | None = msgspec.field(name="as-user-extra", default=None)
     exec: Exec | None = None
     auth_provider: dict[str, Any] | None = None
 

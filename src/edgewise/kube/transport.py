@@ -306,6 +306,8 @@ def _certificate_problem(error: Exception) -> str:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"HTTP {error.status} {error.message}"  # without its URL: it may hold a password
     cause = getattr(error, "os_error", None) or error
     if isinstance(cause, ConnectionRefusedError):
         return "the connection was refused"

@@ -9,11 +9,13 @@ on a cache that is older than its own last write, and nobody ever sleeps until i
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from hashlib import sha256
 from random import Random
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -30,6 +32,7 @@ from edgewise.kube.errors import (
     Unreachable,
 )
 from edgewise.kube.objects import Key, Kind, Object
+from edgewise.kube.paths import object_path
 from edgewise.runtime.cache import number
 from edgewise.runtime.made_names import MadeNames
 from edgewise.runtime.merge_patch import difference
@@ -62,6 +65,7 @@ class Api:
         *,
         permit: Callable[[], None] = lambda: None,
         random: Random | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
         metrics: Metrics | None = None,
     ) -> None:
         """`permit` is asked before every write, and raises when we may not act (any more)."""
@@ -71,6 +75,8 @@ class Api:
         self._metrics = metrics or Metrics()
         self._names = MadeNames(random)
         self._doubts: dict[Reconciling, set[tuple[Kind, Key]]] = {}
+        self._monotonic = monotonic
+        self._last_unanswered = -math.inf
 
     # Reading ------------------------------------------------------------------------
 
@@ -100,7 +106,9 @@ class Api:
 
     async def _create_with_made_name(self, obj: T) -> T:
         reconciling, meta = CURRENT.get(), obj.metadata
-        what = (obj.KIND.kind, meta.namespace, meta.generate_name)
+        # Only for the very same object: another one must not be taken for it.
+        content = sha256(msgspec.json.encode(obj)).hexdigest()
+        what = (obj.KIND.kind, meta.namespace, content, meta.generate_name)
         name, used_before = self._names.make(reconciling, what)
         named = replace(obj, metadata=replace(meta, name=name))
         try:
@@ -191,14 +199,15 @@ class Api:
         With `unchanged` only if nobody has written it since `obj` was read, else Conflict.
         """
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
-        options: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
+        conditions = {"uid": uid} if uid else {}
         if unchanged:
-            options["preconditions"]["resourceVersion"] = obj.metadata.resource_version
+            conditions["resourceVersion"] = obj.metadata.resource_version
+        options: dict[str, Any] = {"preconditions": conditions}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         if propagation is not None:
             options["propagationPolicy"] = propagation
-        path = kind.KIND.path(key.namespace or None, quote(key.name, safe=""))
+        path = object_path(kind.KIND, key.namespace, key.name)
         self._permit()
         try:
             content = await self._call(
@@ -304,6 +313,11 @@ class Api:
                 409, "Conflict", f"the finalizers of {obj.key} changed meanwhile"
             ) from error
 
+    @property
+    def quiet_for(self) -> float:
+        """Seconds since a write of ours got no answer, and may still be carried out."""
+        return self._monotonic() - self._last_unanswered
+
     # Doubts -------------------------------------------------------------------------
 
     async def settle(self, reconciling: Reconciling) -> None:
@@ -377,14 +391,20 @@ class Api:
             self._metrics.request(verb, name, error.status if isinstance(error, ApiError) else 0)
             if writes is not None and isinstance(error, _DOUBTFUL):
                 self._doubt(kind.KIND, writes)
+                self._note_unanswered(error)
             raise
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             # The request may be on its way, and may be carried out.
             if writes is not None:
                 self._doubt(kind.KIND, writes)
+                self._note_unanswered(error)
             raise
         self._metrics.request(verb, name, 200)
         return answer
+
+    def _note_unanswered(self, error: BaseException) -> None:
+        if isinstance(error, _UNANSWERED):
+            self._last_unanswered = self._monotonic()
 
     def _take_in(self, obj: Object) -> None:
         for cache in self._caches.holding(obj.KIND):

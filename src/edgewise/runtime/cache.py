@@ -148,7 +148,7 @@ class Cache(Generic[T]):
             if current is None:
                 self._set(key, None, self._trimmed(new), bulk=True)
             elif current.metadata.resource_version != new.metadata.resource_version:
-                if not set_back and number(current.metadata.resource_version) > at:
+                if not set_back and _newer(current, new):
                     continue
                 self._set(key, current, self._trimmed(new), bulk=True)
 
@@ -182,12 +182,15 @@ class Cache(Generic[T]):
     def write_through(self, obj: T) -> None:
         """Put in what the API server answered to a write or a read of our own."""
         at = number(obj.metadata.resource_version)
-        if not self.synced or at <= self.revision or self._is_past(obj):
-            return  # the stream has shown this, and maybe more, already
+        if not self.synced or self._is_past(obj):
+            return
         key = obj.key
         current = self._objects.get(key)
-        if current is not None and number(current.metadata.resource_version) >= at:
+        if current is not None and not _newer(obj, current):
             return
+        same = current is not None and current.metadata.uid == obj.metadata.uid
+        if at <= self.revision and not same:
+            return  # the stream has shown this, and that it is gone, already
         if self._matches(obj):
             self._set(key, current, self._trimmed(obj))
         else:
@@ -296,6 +299,10 @@ def _values(index: IndexFunction[T], obj: T | None) -> tuple[Hashable, ...]:
     if found is None:
         return ()
     return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _newer(one: Object, other: Object) -> bool:
+    return number(one.metadata.resource_version) > number(other.metadata.resource_version)
 
 
 def controlling_owner(obj: Object) -> str | None:

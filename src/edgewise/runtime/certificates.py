@@ -77,6 +77,9 @@ class CertificateKeeper:
                 await self.ensure()
             except KubeError as error:
                 _log.warning("the webhooks' certificates could not be looked after: %s", error)
+            except Exception:
+                # Whatever it is, the certificates must be looked after tomorrow, too.
+                _log.exception("the webhooks' certificates could not be looked after")
 
     async def ensure(self) -> None:
         """Take the step that is due, load the serving certificate, inject the bundle."""
@@ -133,8 +136,8 @@ class CertificateKeeper:
                 injected_at=_injected_at(stored, material.bundle),
                 rotation_wanted=ROTATE in stored.metadata.annotations,
             )
-        except (KeyError, ValueError) as error:
-            _log.warning("the Secret %s is damaged and is made anew: %s", self._secret, error)
+        except Exception as error:
+            _log.warning("the Secret %s is damaged and is made anew: %r", self._secret, error)
             return None, None
         return material, facts
 

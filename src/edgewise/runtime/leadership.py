@@ -10,6 +10,9 @@ How long a holder goes on acting is written on the Lease as an annotation, so th
 successor need not wait for the whole lease duration after a crash. Holders and candidates
 that know nothing of it (client-go) are still safe: they wait for the lease duration, and so
 does a candidate here when the annotation is missing.
+
+What nobody should do is delete the Lease while somebody holds it: a candidate that has never
+seen it takes it for a first start, and acts until the old holder's next renewal fails.
 """
 
 from __future__ import annotations
@@ -162,6 +165,10 @@ class Leadership:
             _log.info("%s released %s/%s", self.identity, self._namespace, self._name)
         except (KubeError, TimeoutError) as error:
             _log.warning("cannot release %s/%s: %r", self._namespace, self._name, error)
+
+    def abandon(self) -> None:
+        """Do not act any more, and let the Lease expire."""
+        self._may_act_until = float("-inf")
 
     # Inside -------------------------------------------------------------------------
 

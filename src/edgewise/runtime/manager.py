@@ -104,7 +104,14 @@ class Manager:
             metrics=self.metrics,
         )
         permit = self.leadership.permit if self.leadership else _always
-        self.api = Api(client, self.caches, permit=permit, random=random, metrics=self.metrics)
+        self.api = Api(
+            client,
+            self.caches,
+            permit=permit,
+            random=random,
+            monotonic=monotonic,
+            metrics=self.metrics,
+        )
         self.events = EventRecorder(
             client,
             controller=name,
@@ -186,9 +193,17 @@ class Manager:
                     await self._first_of(holding, self._drain())
                 # After this nothing of ours acts, so that another one may.
                 await self._end()
-            await leadership.release()
+            await self._hand_over(leadership)
             if self._stop.is_set():
                 return
+
+    async def _hand_over(self, leadership: Leadership) -> None:
+        """At once, unless a write of ours may still be carried out behind our successor's back."""
+        if self.api.quiet_for < leadership.timing.lease:
+            _log.warning("a write got no answer, so nobody takes over before the Lease expires")
+            leadership.abandon()
+        else:
+            await leadership.release()
 
     async def _catch_up(self) -> None:
         """See everything that the leader before us wrote."""

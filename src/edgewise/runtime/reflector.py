@@ -29,6 +29,7 @@ from edgewise.kube.watching import Change, ChangeType
 from edgewise.runtime.backoff import Backoff
 from edgewise.runtime.cache import Cache, number
 from edgewise.runtime.metrics import Heartbeat, Metrics
+from edgewise.runtime.retry import LONGEST_WISH
 
 T = TypeVar("T", bound=Object)
 
@@ -121,10 +122,11 @@ class Reflector(Generic[T]):
         Raises what the API server answers if it cannot be done.
         """
         async with self._listing:
-            begun = self._monotonic()
+            begun, known = self._monotonic(), self.cache.revision
             items, revision = await self._fetch_all()
-            # A watch that is further than the list already shows all that the list does.
-            if number(revision) >= self.cache.revision:
+            # A watch that is further than the list already shows all that the list does,
+            # unless it was further before the list was asked for.
+            if number(revision) >= self.cache.revision or number(revision) < known:
                 self._take_over(items, revision, begun)
 
     # Listing ------------------------------------------------------------------------
@@ -179,11 +181,16 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         """Watch until only a new list helps."""
+        resuming = False
         while True:
             started = self._monotonic()
             trouble: Exception | None = None
             heard = False
             try:
+                if resuming and await self._is_ahead():
+                    self._restarted("set back")
+                    return
+                resuming = True
                 heard = await self._watch()
             except Exception as error:
                 trouble = error
@@ -207,6 +214,23 @@ class Reflector(Generic[T]):
                 await self._pause("watch", trouble)
                 if not _resumable(trouble):
                     return
+
+    async def _is_ahead(self) -> bool:
+        """Whether the server has not reached our position, because etcd was restored meanwhile.
+
+        It would not refuse a watch from there, but be silent until it has reached it again.
+        """
+        selection = self.cache.selection
+        pages = self._client.pages(
+            self.cache.kind,
+            selection.namespace,
+            labels=selection.labels,
+            fields=selection.fields,
+            limit=1,
+        )
+        async with contextlib.aclosing(pages):
+            first = await anext(pages)
+        return number(first.resource_version) < number(self._position)
 
     async def _watch(self) -> bool:
         """One watch to its end; answers whether it brought anything."""
@@ -258,7 +282,7 @@ class Reflector(Generic[T]):
         asked = getattr(error, "retry_after", None)
         if asked is not None:
             # Everybody who was sent away comes back at a different moment.
-            delay = asked * (1 + 0.1 * self._chance())
+            delay = min(asked, LONGEST_WISH) * (1 + 0.1 * self._chance())
         if error is not None:
             self.last_error = error
             self._restarted(type(error).__name__)

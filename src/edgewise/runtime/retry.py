@@ -69,6 +69,9 @@ class NotUntilItChanges(ReconcileError):
     retry = ON_CHANGE
 
 
+# A server that asks for a day of silence is not obeyed to the letter.
+LONGEST_WISH = 60.0
+
 # The first entry that fits counts; subclasses therefore come before their bases.
 _POLICIES: tuple[tuple[type[Exception], Retry], ...] = (
     (Conflict, NOW),
@@ -83,7 +86,7 @@ def retry_for(error: BaseException) -> Retry:
     if isinstance(error, ReconcileError):
         return error.retry
     if isinstance(error, ApiError) and error.retry_after is not None:
-        return after(error.retry_after)
+        return after(min(error.retry_after, LONGEST_WISH))
     if isinstance(error, TooManyRequests):
         return after(1.0)
     for kind, policy in _POLICIES:

@@ -46,6 +46,7 @@ class Workers:
         self._api = api
         self._monotonic = monotonic
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting = False
         random = random or Random()
         metrics = metrics or Metrics()
 
@@ -78,8 +79,10 @@ class Workers:
             outcome: metrics.reconciles.labels(self.name, outcome)
             for outcome in ("done", *(when.value for when in When))
         }
+        self._watched: list[tuple[Watch, Cache[Any]]] = []
         for number, watch in enumerate(watches):
             cache: Cache[Any] = caches.of(watch.kind, watch.selection)
+            self._watched.append((watch, cache))
             cache.subscribe(partial(self._changed, watch, number == 0))
 
     # What fills the queue -----------------------------------------------------------
@@ -87,19 +90,25 @@ class Workers:
     def _changed(
         self, watch: Watch, own: bool, old: Object | None, new: Object | None, bulk: bool
     ) -> None:
+        if not self._accepting:
+            return  # somebody else acts; should it be our turn, everything is looked at
         if own and not self.controller.wakes_on_status and _only_status(old, new):
             return
-        route, kind, view = watch.route, self.controller.kind.KIND, self.controller.cache
         # Whoever was concerned before is concerned by the change too.
         for obj in (old, new):
             if obj is not None:
-                for key in route(obj, kind, view):
-                    self.queue.add(key, bulk=bulk)
+                self._add_concerned(watch, obj, bulk=bulk)
 
     def add_all(self) -> None:
-        """Every object is due, as after a start."""
-        for obj in self.controller.cache[self.controller.kind]:
-            self.queue.add(obj.key, bulk=True)
+        """Everybody is due whom any object concerns, as after a start, and who changes later."""
+        self._accepting = True
+        for watch, cache in self._watched:
+            for obj in cache:
+                self._add_concerned(watch, obj, bulk=True)
+
+    def _add_concerned(self, watch: Watch, obj: Object, *, bulk: bool) -> None:
+        for key in watch.route(obj, self.controller.kind.KIND, self.controller.cache):
+            self.queue.add(key, bulk=bulk)
 
     # What empties it ----------------------------------------------------------------
 
@@ -119,6 +128,7 @@ class Workers:
 
     async def stop(self) -> None:
         """End running reconciles now; returns when none runs any more."""
+        self._accepting = False
         self.queue.close()
         for task in list(self._tasks):
             task.cancel()
@@ -155,9 +165,13 @@ class Workers:
                 await self._api.settle(reconciling)
                 answer = await self.controller.reconcile_key(key)
         except asyncio.CancelledError:
-            # Nobody may take this key for done, should there be a next time.
-            self.queue.add(key)
-            raise
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                # Nobody may take this key for done, should there be a next time.
+                self.queue.add(key)
+                raise
+            # Not we were cancelled, but something that the reconcile waited for.
+            self._failed(key, RuntimeError("what it waited for was cancelled"))
         except Exception as error:
             self._failed(key, error)
         else:

@@ -116,7 +116,8 @@ def test_a_port_that_somebody_took_is_named_and_nothing_stays(
     assert processes.of_cluster(Home.of(name).path) == []
 
 
-def test_ctrl_c_takes_down_what_was_begun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_is_asked_to_end_takes_down_what_was_begun(tmp_path: Path, by: signal.Signals) -> None:
     state = tmp_path / "state"
     home = Home.of("interrupted", state)
     environment = os.environ | {"EDGEWISE_STATE_DIR": str(state)}
@@ -127,13 +128,27 @@ def test_ctrl_c_takes_down_what_was_begun(tmp_path: Path) -> None:
         text=True,
     ) as up:
         wait_for(lambda: processes.of_cluster(home.path), 60)
-        up.send_signal(signal.SIGINT)
+        up.send_signal(by)
         _, said = up.communicate(timeout=60)
-    assert up.returncode == 130
+    assert up.returncode == 128 + by
     assert "taking interrupted down again" in said
     assert "Traceback" not in said
     assert processes.of_cluster(home.path) == []
     assert not state.exists()
+
+
+def test_a_closed_pipe_takes_down_what_was_begun(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    command = " ".join([*EDGEWISE, "up", "--name", "piped", "--simulated-nodes", "1"])
+    subprocess.run(
+        ["sh", "-c", f"{command} 2>&1 | head -1"],
+        env=os.environ | {"EDGEWISE_STATE_DIR": str(state)},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    home = Home.of("piped", state)
+    wait_for(lambda: not processes.of_cluster(home.path) and not home.path.exists(), 60)
 
 
 def test_bad_wishes_get_one_sentence(tmp_path: Path) -> None:

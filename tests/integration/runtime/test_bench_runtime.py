@@ -11,6 +11,7 @@ import pytest
 from edgewise.bench.copies import Copy
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
+from edgewise.testing.eventually import eventually
 from tests.integration.conftest import ApiServer
 
 KEYS = {"cold_start_s", "p50_ms", "p99_ms", "cpu_percent", "rss_mb", "requests_per_change"}
@@ -46,7 +47,11 @@ async def test_it_prints_one_json_object_with_the_floor_and_the_ratios(
             figures[name] / figures["floor"][name], abs=0.001
         )
     assert "making 25 objects" in done.stderr
-    # Nothing is left in somebody's cluster.
+    # Nothing is left in somebody's cluster, as soon as the API server has removed it.
+    await eventually(lambda: is_unknown(client), within=20)
+
+
+async def is_unknown(client: Client) -> None:
     with pytest.raises(NotFound):
         await client.list(Copy)
 

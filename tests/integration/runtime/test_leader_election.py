@@ -14,13 +14,17 @@ from pathlib import Path
 import pytest
 
 from edgewise.kube.client import Client
+from edgewise.kube.config import load_access
 from edgewise.kube.coordination import Lease
-from edgewise.kube.core import ConfigMap
+from edgewise.kube.core import ConfigMap, Secret
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.leadership import Leadership, NotLeading, Timing
 from edgewise.runtime.manager import Election
 from edgewise.runtime.requeue import Requeue
+from edgewise.runtime.watches import owned
 from edgewise.testing.eventually import eventually
+from edgewise.testing.fault_proxy import FaultProxy, Upstream
+from edgewise.testing.faults import Asking, Fault, Script
 from tests.integration.conftest import ApiServer
 from tests.integration.runtime.widgets import Running
 
@@ -244,3 +248,54 @@ async def test_after_kill_another_one_leads_within_the_lease_duration(
         await process.wait()
     await asyncio.wait_for(campaign, 30)
     assert time.monotonic() - killed < Timing().lease
+
+
+class OneSecret(Controller[ConfigMap]):
+    watches = (owned(Secret),)
+
+    async def reconcile(self, source: ConfigMap) -> Requeue | None:
+        if source.metadata.name == "source" and not self.cache[Secret].owned_by(source):
+            secret = Secret.named("", source.metadata.namespace)
+            secret.metadata.generate_name = "made-"
+            secret.metadata.owner_references = [source.owner_reference()]
+            await self.api.create(secret)
+        return None
+
+
+class LateCreate(Script):
+    """The first write after `armed` is carried out late; the Lease's own before it are not."""
+
+    armed = False
+
+    def choose(self, asking: Asking) -> Fault | None:
+        if asking is not Asking.WRITE or not self.armed:
+            return None
+        self.armed = False
+        return Fault.LATE
+
+
+async def test_nobody_takes_over_while_a_write_may_still_be_carried_out(
+    client: Client, namespace: str, api_server: ApiServer, run: Running
+) -> None:
+    election = Election("lead", namespace, QUICK)
+    script = LateCreate()
+    async with (
+        Upstream(load_access(api_server.kubeconfig)).connected() as upstream,
+        FaultProxy(upstream, script, late=1.0).running() as proxy,
+        Client(proxy.access) as faulty,
+    ):
+        async with run(faulty, OneSecret(), election=election) as first:
+            # The next renewal would be the first write.
+            assert first.leadership is not None
+            await eventually(lambda: first.leadership.remaining > 1.9, every=0.01)
+            script.armed = True
+            await client.create(ConfigMap.named("source", namespace))
+            await eventually(lambda: not script.armed, every=0.001)
+        async with run(client, OneSecret(), election=election):
+            await proxy.all_carried_out()
+            await eventually(lambda: has_secrets(client, namespace, 1))
+    assert len((await client.list(Secret, namespace)).items) == 1
+
+
+async def has_secrets(client: Client, namespace: str, count: int) -> None:
+    assert len((await client.list(Secret, namespace)).items) == count

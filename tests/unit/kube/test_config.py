@@ -221,7 +221,13 @@ def test_several_files_are_merged_and_the_first_one_wins(write: Write, tmp_path:
 
 
 async def test_basic_auth_and_impersonation(write: Write) -> None:
-    user = {"username": "me", "password": "pw", "as": "you", "as-groups": ["a", "b"]}
+    user = {
+        "username": "me",
+        "password": "pw",
+        "as": "you",
+        "as-groups": ["a", "b"],
+        "as-user-extra": {"example.com/Scopes": ["read", "list"]},
+    }
     access = load_access(write(document(users=[{"name": "u", "user": user}])), environment={})
     identity = await access.credentials.identity()
     assert identity.authorization == "Basic " + base64.b64encode(b"me:pw").decode()
@@ -229,7 +235,17 @@ async def test_basic_auth_and_impersonation(write: Write) -> None:
         ("Impersonate-User", "you"),
         ("Impersonate-Group", "a"),
         ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-example.com%2Fscopes", "read"),
+        ("Impersonate-Extra-example.com%2Fscopes", "list"),
     )
+
+
+def test_base64_may_be_wrapped_as_programs_write_it(write: Write, tmp_path: Path) -> None:
+    certificate, _ = make_pair(tmp_path, "ca")
+    wrapped = base64.encodebytes(certificate.read_bytes()).decode()
+    access = load_access(write(with_authority(wrapped)), environment={})
+    assert access.trust.authority is not None
+    assert access.trust.authority.data == certificate.read_bytes()
 
 
 def test_tls_settings_are_taken_over(write: Write) -> None:

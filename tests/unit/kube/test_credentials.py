@@ -201,3 +201,16 @@ async def test_a_plugin_that_must_ask_needs_a_terminal(
         settings = plugin(tmp_path, "answer(token='t')", interactive_mode="Always")
         with pytest.raises(ConfigError, match="there is no terminal"):
             await ExecPlugin(settings).identity()
+
+
+async def test_what_a_plugin_tells_somebody_at_a_terminal_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    login = tmp_path / "login"
+    login.write_text("#!/bin/sh\necho 'enter the code ABCD' >&2\nexit 3\n")
+    login.chmod(0o755)
+    plugin = ExecPlugin(Exec(api_version=V1, command=str(login)))
+    monkeypatch.setattr(plugin, "_interactive", lambda: True)
+    with pytest.raises(ConfigError, match="failed with exit code 3"):
+        await plugin.identity()
+    assert "enter the code ABCD" in capfd.readouterr().err

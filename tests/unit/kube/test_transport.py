@@ -411,3 +411,17 @@ async def test_a_proxy_that_is_away_is_named_without_its_password(tmp_path: Path
 async def test_a_client_outside_async_with_says_so() -> None:
     with pytest.raises(RuntimeError, match="async with"):
         await Client(Access(server="http://127.0.0.1:1")).version()
+
+
+async def test_the_password_of_a_proxy_does_not_show() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+
+    async with raw_serving(refuse) as proxy:
+        secret = proxy.replace("://", "://me:hunter2@")
+        async with Client(Access(server="https://edge.example:6443", proxy=secret)) as client:
+            with pytest.raises(errors.Unreachable, match="HTTP 407 Proxy Authentication") as caught:
+                await client.get(ConfigMap, "a", "ns")
+    assert "hunter2" not in str(caught.value)

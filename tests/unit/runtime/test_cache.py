@@ -105,6 +105,19 @@ def test_a_list_from_before_what_is_known_is_believed_because_etcd_was_set_back(
     assert "shows things as of 60, but had shown 100" in caplog.text
 
 
+def test_a_list_never_shows_an_object_as_older_than_it_was() -> None:
+    cache = filled(thing("a", 90), revision=100)
+    cache.replace([thing("a", 80)], "110")
+    assert [obj.metadata.resource_version for obj in cache] == ["90"]
+
+
+def test_a_newer_version_of_what_is_there_is_taken_whatever_the_stream_claims() -> None:
+    cache = filled(thing("a", 90), revision=100)
+    cache.write_through(thing("a", 95))
+    cache.write_through(thing("gone", 96))
+    assert [obj.metadata.resource_version for obj in cache] == ["95"]
+
+
 def test_a_broken_listener_or_index_stops_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
     cache = filled()
     told = []

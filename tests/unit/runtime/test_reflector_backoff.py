@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+import pytest
+
 from edgewise.kube.client import Listing
 from edgewise.kube.errors import (
     Forbidden,
@@ -38,6 +40,7 @@ class FakeApi:
         self.calls: list[tuple[str, float, str]] = []
         self.lists: list[Exception | int] = []
         self.watches: list[Exception | list[Change[Thing]]] = []
+        self.at = 10**6  # the revision that the server has reached
 
     def _note(self, what: str, version: str = "") -> None:
         self.calls.append((what, round(asyncio.get_running_loop().time(), 3), version))
@@ -45,6 +48,10 @@ class FakeApi:
     async def pages(
         self, kind: Any, namespace: Any = None, *, limit: int = 0, **_: Any
     ) -> AsyncGenerator[Listing[Thing], None]:
+        if limit == 1:
+            self._note("look")
+            yield Listing([], str(self.at))
+            return
         self._note("list", str(limit))
         answer = self.lists.pop(0) if self.lists else 10
         if isinstance(answer, Exception):
@@ -139,6 +146,13 @@ def test_a_broken_watch_goes_on_where_it_was() -> None:
     assert api.versions("watch") == ["10", "20", "20", "20", "25"]
 
 
+def test_nobody_is_kept_waiting_for_a_day() -> None:
+    def lay_out(api: FakeApi) -> None:
+        api.lists = [TooManyRequests(429, retry_after=86400.0)]
+
+    assert play(lay_out).times("list") == [0, 66]
+
+
 def test_a_repeated_event_does_not_take_the_watch_back() -> None:
     def lay_out(api: FakeApi) -> None:
         api.watches = [
@@ -157,6 +171,18 @@ def test_a_server_whose_state_was_set_back_is_listed_again() -> None:
 
     api = play(lay_out)
     assert api.versions("watch") == ["100", "50"]
+
+
+@pytest.mark.parametrize("end", [Unreachable("cut"), Silent("quiet"), []], ids=str)
+def test_a_server_that_would_be_silent_about_having_been_set_back_is_asked(end: Any) -> None:
+    def lay_out(api: FakeApi) -> None:
+        api.lists = [100, 50]
+        api.watches = [end]
+        api.at = 50
+
+    api = play(lay_out)
+    assert api.versions("watch") == ["100", "50"]
+    assert len(api.times("look")) == 1
 
 
 def test_what_may_not_be_watched_is_tried_again_by_a_list() -> None:

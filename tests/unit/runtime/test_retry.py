@@ -51,6 +51,7 @@ class NoSuchTemplate(NotUntilItChanges):
         (TooManyRequests(429, retry_after=3.0), after(3.0)),
         (TooManyRequests(429), after(1.0)),
         (ServerError(503, retry_after=2.0), after(2.0)),
+        (ServerError(503, retry_after=86400.0), after(60.0)),
         (ServerError(500), BACKOFF),
         (ApiError(418), BACKOFF),
         (Unreachable("x"), BACKOFF),

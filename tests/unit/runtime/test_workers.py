@@ -1,0 +1,94 @@
+"""Workers: what fills their queue, and what they survive."""
+
+from __future__ import annotations
+
+import asyncio
+
+from edgewise.kube.client import Client
+from edgewise.kube.config import Access
+from edgewise.kube.core import ConfigMap, Secret
+from edgewise.kube.objects import Key, Object, OwnerReference
+from edgewise.runtime.controller import Controller
+from edgewise.runtime.manager import Manager
+from edgewise.runtime.requeue import Requeue
+from edgewise.runtime.watches import owned
+from edgewise.testing.eventually import eventually
+
+
+class Idle(Controller[ConfigMap]):
+    watches = (owned(Secret),)
+
+    async def reconcile(self, obj: ConfigMap) -> Requeue | None:
+        return None
+
+
+class Careless(Controller[ConfigMap]):
+    """Waits for something that somebody else ends."""
+
+    workers = 2
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    async def reconcile(self, obj: ConfigMap) -> Requeue | None:
+        self.passes += 1
+        shared = asyncio.ensure_future(asyncio.sleep(10))
+        shared.cancel()
+        await shared
+        return None
+
+
+def numbered(obj: Object, revision: int) -> None:
+    obj.metadata.resource_version = str(revision)
+    obj.metadata.uid = obj.metadata.name
+
+
+def config(name: str, revision: int) -> ConfigMap:
+    made = ConfigMap.named(name, "ns")
+    numbered(made, revision)
+    return made
+
+
+def managing(controller: Controller[ConfigMap]) -> Manager:
+    return Manager(Client(Access(server="http://127.0.0.1:1")), [controller])
+
+
+async def test_who_waits_for_its_turn_collects_nothing() -> None:
+    manager = managing(Idle())
+    cache = manager.caches.of(ConfigMap)
+    cache.replace([], "1")
+    for number in range(100):
+        cache.apply(config(f"c-{number}", 2 * number + 2))
+        cache.apply(config(f"c-{number}", 2 * number + 3), deleted=True)
+    assert len(manager.workers[0].queue) == 0
+
+
+async def test_at_its_turn_whoever_is_concerned_is_due_also_if_it_is_gone() -> None:
+    manager = managing(Idle())
+    manager.caches.of(ConfigMap).replace([config("there", 1)], "5")
+    orphan = Secret.named("orphan", "ns")
+    numbered(orphan, 2)
+    orphan.metadata.owner_references = [
+        OwnerReference(api_version="v1", kind="ConfigMap", name="gone", uid="gone", controller=True)
+    ]
+    manager.caches.of(Secret).replace([orphan], "5")
+    queue = manager.workers[0].queue
+    manager.workers[0].add_all()
+    assert {queue.take(), queue.take()} == {Key("ns", "there"), Key("ns", "gone")}
+    manager.caches.of(ConfigMap).apply(config("new", 6))
+    assert queue.take() == Key("ns", "new")
+
+
+async def test_a_worker_survives_that_what_it_waited_for_was_cancelled() -> None:
+    controller = Careless()
+    manager = managing(controller)
+    manager.caches.of(ConfigMap).replace([config(name, 1) for name in "abc"], "1")
+    workers = manager.workers[0]
+    workers.add_all()
+    workers.start()
+    try:
+        await eventually(lambda: controller.passes > 3)
+        assert workers.alive
+    finally:
+        await workers.stop()
+    assert not workers.alive
