@@ -138,8 +138,9 @@ class Journal:
 
     TOLD = ("replace", "apply", "progress", "write_through", "bury")
 
-    def __init__(self, cache: Cache[Any]) -> None:
+    def __init__(self, cache: Cache[Any], broken: list[str]) -> None:
         self.lines: deque[str] = deque(maxlen=150)
+        self.broken = broken
         for name in self.TOLD:
             setattr(cache, name, self._noting(cache, name, getattr(cache, name)))
 
@@ -150,6 +151,8 @@ class Journal:
                 subject = f"{what.metadata.name} {what.metadata.resource_version}"
             elif isinstance(what, list):
                 subject = " ".join(f"{o.metadata.name}:{o.metadata.resource_version}" for o in what)
+            if name == "replace" and number(args[0]) < cache.revision:
+                self.broken.append(f"a list of {args[0]} sets {cache.revision} back")
             at = f"{time.monotonic():.3f} at {cache.revision}"
             self.lines.append(f"{at}: {name} {subject} {args} {options}")
             tell(what, *args, **options)
@@ -194,7 +197,7 @@ class MirrorRun:
                 random=Random(self.seed),
                 grace=5.0,
             )
-            journal = Journal(manager.caches.of(Secret, self.selection))
+            journal = Journal(manager.caches.of(Secret, self.selection), controller.broken)
             task = asyncio.create_task(manager.run(signals=False))
             try:
                 await self._change_things(proxy)

@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from hashlib import sha256
 from random import Random
 from typing import Any, TypeVar
 
@@ -99,16 +98,18 @@ class Api:
     # Writing ------------------------------------------------------------------------
 
     async def create(self, obj: T) -> T:
-        """With `generate_name` a name is made, and no second one if the answer is lost."""
+        """With `generate_name` a name is made, and no second one if the answer is lost.
+
+        A reconcile that makes several objects of a kind gives each of them a prefix of its own:
+        by that the next attempt knows which one is in doubt.
+        """
         if not obj.metadata.name and obj.metadata.generate_name:
             return await self._create_with_made_name(obj)
         return await self._write("create", type(obj), obj.key, lambda: self._client.create(obj))
 
     async def _create_with_made_name(self, obj: T) -> T:
         reconciling, meta = CURRENT.get(), obj.metadata
-        # Only for the very same object: another one must not be taken for it.
-        content = sha256(msgspec.json.encode(obj)).hexdigest()
-        what = (obj.KIND.kind, meta.namespace, content, meta.generate_name)
+        what = (obj.KIND.kind, meta.namespace, meta.generate_name)
         name, used_before = self._names.make(reconciling, what)
         named = replace(obj, metadata=replace(meta, name=name))
         try:

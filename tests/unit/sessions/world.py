@@ -115,6 +115,8 @@ class Operator:
             )
             for each in (self.sessions, self.templates)
         ]
+        for workers in self.workers:
+            workers.add_all()
         self.sessions.wake = self.workers[0].queue.add
         self.templates.wake = self.workers[1].queue.add
         self._seen: dict[Any, int] = {}
