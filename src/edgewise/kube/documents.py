@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from edgewise.kube.errors import Undecodable
+from edgewise.kube.errors import NOT_KUBERNETES, Undecodable
 from edgewise.kube.objects import Object
 from edgewise.kube.watching import mend
 
@@ -59,7 +59,9 @@ def decode(kind: type[T], content: bytes) -> T:
     except msgspec.ValidationError as error:
         return mend(kind, content, error)
     except msgspec.DecodeError as error:
-        raise Undecodable(f"the API server sent a broken answer: {error}") from error
+        raise Undecodable(
+            f"the API server sent a broken answer: {error} ({NOT_KUBERNETES})"
+        ) from error
 
 
 def decode_list(kind: type[T], content: bytes) -> Listing[T]:

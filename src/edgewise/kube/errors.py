@@ -139,6 +139,9 @@ def error_from_status(status: Status, retry_after: float | None = None) -> ApiEr
     return error(status.code, status.reason, status.message, details, retry_after)
 
 
+NOT_KUBERNETES = "this is not how an API server answers: check its address, and proxies on the way"
+
+
 def error_from_response(code: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """The typed error for an HTTP answer, also where a proxy on the way wrote the body."""
     try:
@@ -147,7 +150,7 @@ def error_from_response(code: int, body: bytes, retry_after: str | None = None) 
         status = Status()
     if status.kind != "Status":
         text = " ".join(body[:300].decode(errors="replace").split())
-        status = Status(message=f"HTTP {code}: {text}" if text else "")
+        status = Status(message=f"HTTP {code}: {text} ({NOT_KUBERNETES})" if text else "")
     status.code = code
     seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
     return error_from_status(status, seconds)
