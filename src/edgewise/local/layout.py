@@ -80,6 +80,7 @@ class Home:
         self.etcd = path / "etcd"
         self.nodes = path / "nodes"
         self.kubeconfig = path / "kubeconfig"
+        self.merged = path / "merged.json"
         self.progress = path / "progress.jsonl"
         self.going_down = path / "going-down"
         self.manager_lock = path / "manager.lock"

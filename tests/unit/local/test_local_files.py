@@ -5,14 +5,13 @@ import stat
 from pathlib import Path
 
 import pytest
-import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from edgewise.local import connections, progress, registry
 from edgewise.local.errors import LocalError
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, leaves
-from edgewise.local.kubeconfigs import merge, unmerge, write_kubeconfig
+from edgewise.local.kubeconfigs import write_kubeconfig
 from edgewise.local.layout import ClusterRecord, Home, Ports, homes
 from edgewise.local.log_size import trim
 from edgewise.local.pki import ensure_pki
@@ -79,42 +78,6 @@ def test_a_half_made_set_of_certificates_is_completed_not_replaced(with_keys: Ho
     assert (with_keys.pki / "ca.crt").read_bytes() == authority
     issuer = certificate_of(with_keys, "ca")
     certificate_of(with_keys, ADMIN).verify_directly_issued_by(issuer)
-
-
-def test_a_context_is_merged_beside_others_and_taken_out_again(
-    with_keys: Home, tmp_path: Path
-) -> None:
-    mine = tmp_path / "config"
-    theirs = {"name": "work", "cluster": {"server": "https://example.test"}}
-    mine.write_text(yaml.safe_dump({"clusters": [theirs], "current-context": "work"}))
-    for _ in range(2):
-        merge(with_keys, SERVER, mine)
-    merged = yaml.safe_load(mine.read_text())
-    assert [entry["name"] for entry in merged["clusters"]] == ["work", "edgewise-edge-1"]
-    assert merged["current-context"] == "edgewise-edge-1"
-    unmerge(with_keys, mine)
-    after = yaml.safe_load(mine.read_text())
-    assert after["clusters"] == [theirs]
-    assert after["contexts"] == []
-    assert after["current-context"] == ""
-
-
-def test_a_context_of_the_same_name_but_another_cluster_stays(
-    with_keys: Home, tmp_path: Path
-) -> None:
-    mine = tmp_path / "config"
-    merge(with_keys, "https://elsewhere.test", mine)
-    before = mine.read_text()
-    unmerge(with_keys, mine)
-    assert mine.read_text() == before
-
-
-def test_a_broken_kubeconfig_is_not_overwritten(with_keys: Home, tmp_path: Path) -> None:
-    mine = tmp_path / "config"
-    mine.write_text("{ not yaml")
-    with pytest.raises(LocalError, match="not a kubeconfig"):
-        merge(with_keys, SERVER, mine)
-    assert mine.read_text() == "{ not yaml"
 
 
 def test_clusters_claim_different_indexes_and_ports(home: Home) -> None:
