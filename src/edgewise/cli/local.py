@@ -145,11 +145,13 @@ def down(
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """The clusters on this machine that belong to you."""
-    found = clusters.list_clusters()
+    found, troubles = clusters.look_around()
     if as_json:
-        print(json.dumps([described(cluster) for cluster in found], indent=2))
-        return
-    if not found:
+        rows = [described(cluster) | {"trouble": ""} for cluster in found]
+        bad = [{"name": name, "trouble": trouble} for name, trouble in troubles.items()]
+        print(json.dumps([*rows, *bad]))
+        raise typer.Exit(1 if troubles else 0)
+    if not found and not troubles:
         print("no clusters; start one with `edgewise local up`", file=sys.stderr)
     for cluster in found:
         spec = cluster.spec
@@ -158,6 +160,9 @@ def list_(as_json: AsJson = False) -> None:
             f"{cluster.name}  {state}  {spec.nodes} real, {spec.simulated_nodes} simulated nodes  "
             f"{spec.region}  {cluster.server}"
         )
+    for name, trouble in troubles.items():
+        print(f"{name}  unreadable  {trouble}")
+    raise typer.Exit(1 if troubles else 0)
 
 
 def described(cluster: Cluster) -> dict[str, object]:

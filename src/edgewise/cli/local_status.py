@@ -27,16 +27,21 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show components, nodes, pods and memory of one cluster, or of all. Ends with Ctrl-C."""
-    found = [chosen(name)] if name is not None else clusters.list_clusters()
-    if not found:
+    found, troubles = ([chosen(name)], {}) if name is not None else clusters.look_around()
+    if not found and not troubles:
         chosen(name)  # says what to do
+    live = sys.stdout.isatty() and not once and not as_json
     if as_json:
         seen = asyncio.run(observe_all(found))
-        print(msgspec.json.encode(seen if name is None else seen[0]).decode())
-    elif once or not sys.stdout.isatty():
+        bad = [{"name": each, "trouble": why, "ready": False} for each, why in troubles.items()]
+        print(msgspec.json.encode([*seen, *bad] if name is None else seen[0]).decode())
+    elif not live:
         show_once(asyncio.run(observe_all(found)))
-    else:
+    for each, why in troubles.items() if not as_json else ():
+        print(f"{each}  unreadable  {why}", flush=True)
+    if live:
         show_live(found)
+    raise typer.Exit(1 if troubles else 0)
 
 
 async def observe_all(found: list[Cluster]) -> list[ClusterStatus]:

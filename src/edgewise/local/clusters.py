@@ -30,7 +30,16 @@ from edgewise.local.teardown import changing, take_down
 if TYPE_CHECKING:
     from edgewise.kube.client import Client
 
-__all__ = ["Cluster", "ClusterSpec", "bring_up", "down", "get", "list_clusters", "up"]
+__all__ = [
+    "Cluster",
+    "ClusterSpec",
+    "bring_up",
+    "down",
+    "get",
+    "list_clusters",
+    "look_around",
+    "up",
+]
 
 
 class Cluster:
@@ -161,3 +170,17 @@ def get(name: str) -> Cluster:
 
 def list_clusters() -> list[Cluster]:
     return [Cluster(home) for home in homes() if home.exists()]
+
+
+def look_around() -> tuple[list[Cluster], dict[str, str]]:
+    """The clusters that can be read, and by name what is wrong with the others."""
+    found: list[Cluster] = []
+    troubles: dict[str, str] = {}
+    for home in homes():
+        try:
+            found.append(Cluster(home))
+        except FileNotFoundError:
+            continue  # half-made, or just taken down
+        except (LocalError, OSError) as error:
+            troubles[home.name] = str(error)
+    return found, troubles

@@ -1,0 +1,76 @@
+"""`edgewise local` without a cluster that runs: what it says about files and options."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from edgewise.cli.local import app
+from edgewise.local.layout import ClusterRecord, Home, Ports
+from edgewise.local.spec import ClusterSpec
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EDGEWISE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "usual"))
+    return tmp_path / "state"
+
+
+def made(name: str, *, simulated: int = 1) -> Home:
+    home = Home.of(name)
+    programs = dict.fromkeys(
+        ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl"],
+        "/nowhere/program",
+    )
+    home.write(
+        ClusterRecord(
+            spec=ClusterSpec(name=name, simulated_nodes=simulated),
+            index=3,
+            programs=programs,
+            ports=Ports(api=1, etcd=2, etcd_peer=3),
+        )
+    )
+    home.logs.mkdir()
+    return home
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, words)
+
+
+def test_one_unreadable_cluster_does_not_hide_the_others() -> None:
+    made("good")
+    made("bad").record_file.write_text("{")
+    listed = run("list")
+    assert listed.exit_code == 1
+    bad, good = sorted(listed.output.splitlines())
+    assert good.startswith("good  stopped")
+    assert bad.startswith("bad  unreadable")
+    assert "edgewise local down --name bad" in bad
+
+
+def test_json_says_which_cluster_is_unreadable() -> None:
+    made("good")
+    made("bad").record_file.write_text("{")
+    listed = run("list", "--json")
+    assert listed.exit_code == 1
+    good, bad = json.loads(listed.output)
+    assert good["name"] == "good"
+    assert good["trouble"] == ""
+    assert bad["name"] == "bad"
+    assert "edgewise local down --name bad" in bad["trouble"]
+
+
+def test_status_shows_the_readable_clusters_too() -> None:
+    made("good")
+    made("bad").record_file.write_text("{")
+    shown = run("status", "--once")
+    assert shown.exit_code == 1
+    assert "good  not ready" in shown.output
+    assert "bad  unreadable" in shown.output
+    seen = run("status", "--json")
+    assert seen.exit_code == 1
+    assert [each["name"] for each in json.loads(seen.output)] == ["good", "bad"]
