@@ -15,7 +15,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.local import manager, processes, registry
+from edgewise.local import processes, registry
 from edgewise.local.cabling import running_inits
 from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.connecting import connect
@@ -129,7 +129,7 @@ async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: floa
                 raise
             raise StartFailed(f"cluster {home.name!r} was taken down while it began") from None
         attempt = Starting(home, record, tell, timeout)
-        manager.ensure(home)
+        await asyncio.to_thread(attempt.ensure_manager)
         async with connect(home.kubeconfig, timeout=10) as client:
             await attempt.until_api_answers(client)
             await attempt.apply_first_objects(client)
