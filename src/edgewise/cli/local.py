@@ -252,7 +252,7 @@ def doctor(as_json: AsJson = False) -> None:
             print(f"{'ok ' if check.good else 'NO '} {check.name}: {check.found}")
             if not check.good:
                 print(f"      {check.advice}")
-        real = all(check.good for check in checks)
+        real = all(check.good or not check.hinders for check in checks)
         print("this machine can run real nodes" if real else "real nodes may not work here")
     if any(check.vital and not check.good for check in checks):
         raise typer.Exit(1)

@@ -17,7 +17,7 @@ import msgspec
 from edgewise.local import cgroups, leftovers
 from edgewise.local.container_programs import missing_packages
 from edgewise.local.engine import PROGRAMS, EngineError, find_engine
-from edgewise.local.layout import homes, state_root
+from edgewise.local.layout import state_root
 
 _TRIAL_SECONDS = 20
 _NODE_BYTES = 400 << 20
@@ -32,6 +32,8 @@ class Check(msgspec.Struct, frozen=True):
     advice: str = ""
     # Without it there are no clusters at all; otherwise there are simulated nodes only.
     vital: bool = False
+    # Whether real nodes are in doubt because of it.
+    hinders: bool = True
 
 
 def examine() -> list[Check]:
@@ -188,12 +190,11 @@ def _inotify() -> Check:
 
 
 def _leftovers() -> Check:
-    if homes():
-        return Check("leftovers", good=True, found="there are clusters; not looked for")
-    left = leftovers.everything().lines()
+    left = leftovers.ownerless().lines()
     return Check(
         "leftovers",
         good=not left,
         found="; ".join(left[:3]) if left else "none",
         advice="`edgewise local down --all` removes them",
+        hinders=False,
     )
