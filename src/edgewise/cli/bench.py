@@ -15,6 +15,7 @@ import typer
 import uvloop
 
 from edgewise.bench.runtime import RuntimeBench
+from edgewise.cli.numbers import countable
 from edgewise.testing.clusters import temporary_cluster
 
 app = typer.Typer()
@@ -30,8 +31,12 @@ def runtime(
     objects: Annotated[int, typer.Option(min=1, help="Objects that the controller cares for.")] = (
         10_000
     ),
-    rate: Annotated[float, typer.Option(min=0.1, help="Changes a second.")] = 200.0,
-    seconds: Annotated[float, typer.Option(min=1, help="How long to change them.")] = 30.0,
+    rate: Annotated[
+        float, typer.Option(min=0.1, callback=countable, help="Changes a second.")
+    ] = 200.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, callback=countable, help="How long to change them.")
+    ] = 30.0,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(help="Measure there, rather than on a simulated cluster made for it."),
