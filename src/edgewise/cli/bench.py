@@ -16,6 +16,7 @@ import uvloop
 
 from edgewise.bench.runtime import RuntimeBench
 from edgewise.cli.numbers import countable
+from edgewise.kube.config import load_access
 from edgewise.testing.clusters import temporary_cluster
 
 app = typer.Typer()
@@ -41,10 +42,15 @@ def runtime(
         Path | None,
         typer.Option(help="Measure there, rather than on a simulated cluster made for it."),
     ] = None,
+    context: Annotated[str | None, typer.Option(help="The context in that kubeconfig.")] = None,
 ) -> None:
     """Cost of the controller runtime: a field copied from spec to status, over many objects."""
+    if context is not None and kubeconfig is None:
+        raise typer.BadParameter("name the kubeconfig too", param_hint="--context")
     with a_cluster(kubeconfig) as config:
-        figures = uvloop.run(RuntimeBench(config, objects, rate, seconds, tell).run())
+        load_access(config, context)  # what is wrong with it is said before anything is made
+        bench = RuntimeBench(config, context or "", objects, rate, seconds, tell)
+        figures = uvloop.run(bench.run())
     print(json.dumps(figures))
 
 
