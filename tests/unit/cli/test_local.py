@@ -7,9 +7,25 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from edgewise.cli import local_status
 from edgewise.cli.local import app
 from edgewise.local.layout import ClusterRecord, Home, Ports
 from edgewise.local.spec import ClusterSpec
+from edgewise.local.status import ClusterStatus, ComponentStatus
+
+SEEN = ClusterStatus(
+    name="good",
+    region="local",
+    server="https://127.0.0.1:1",
+    trouble="",
+    ready=True,
+    memory=0,
+    components=[ComponentStatus("kube-controller-manager", "running", 12345, 99.0, 1 << 28, 0)],
+    nodes=[],
+    pods={},
+    peers=[],
+    cut=False,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +90,34 @@ def test_status_shows_the_readable_clusters_too() -> None:
     seen = run("status", "--json")
     assert seen.exit_code == 1
     assert [each["name"] for each in json.loads(seen.output)] == ["good", "bad"]
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "20", "80"])
+def test_nothing_is_cut_where_there_is_no_terminal(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made("good")
+    monkeypatch.setenv("COLUMNS", columns)
+    said = run("status", "--once").output
+    assert "kube-controller-manager" in said
+    assert "restarts" in said
+    assert "…" not in said
+
+
+@pytest.mark.parametrize("columns", ["0", "20", "50"])
+def test_a_narrow_terminal_shows_the_names(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    console = local_status.wide_enough()
+    with console.capture() as said:
+        console.print(local_status.drawn(SEEN))
+    assert "kube-controller-manager" in said.get()
+
+
+def test_pods_that_nobody_could_count_are_not_none() -> None:
+    made("good")
+    assert "pods: unknown" in run("status", "--once").output
+    console = local_status.wide_enough()
+    with console.capture() as said:
+        console.print(local_status.drawn(SEEN))
+    assert "pods: none" in said.get()
