@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from edgewise.cli import local_fault, local_status
-from edgewise.cli.local_choice import AsJson, Name, chosen
+from edgewise.cli.local_choice import AsJson, Name, chosen, kubeconfig_of
 from edgewise.cli.progress import shown_progress
 from edgewise.local import clusters
 from edgewise.local.clusters import Cluster, ClusterSpec
@@ -206,7 +206,7 @@ def kubeconfig(
     elif path:
         print(cluster.kubeconfig)
     else:
-        print(cluster.kubeconfig.read_text(), end="")
+        print(kubeconfig_of(cluster).read_text(), end="")
 
 
 @app.command()

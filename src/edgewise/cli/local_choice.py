@@ -1,5 +1,6 @@
 """Which cluster a command is about, when its name may be left out."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,15 @@ Name = Annotated[
     str | None, typer.Option("--name", help="Which cluster; may be left out if there is one.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def kubeconfig_of(cluster: Cluster) -> Path:
+    if not cluster.kubeconfig.is_file():
+        raise LocalError(
+            f"the kubeconfig of cluster {cluster.name!r} is gone ({cluster.kubeconfig}); the "
+            "`edgewise local up` that made the cluster writes it again"
+        )
+    return cluster.kubeconfig
 
 
 def chosen(name: str | None) -> Cluster:

@@ -24,7 +24,7 @@ from edgewise.local.kubeconfigs import context_name
 from edgewise.local.layout import ClusterRecord, Home, homes
 from edgewise.local.preparation import Supplies, get_supplies, write_files
 from edgewise.local.readiness import Starting, Tell
-from edgewise.local.spec import ClusterSpec, check_name
+from edgewise.local.spec import ClusterSpec, check_name, differences
 from edgewise.local.teardown import changing, take_down
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def claim(home: Home, spec: ClusterSpec, supplies: Supplies) -> ClusterRecord:
     record = registry.claim(home, spec, supplies.programs)
     if record.spec != spec:
         raise LocalError(
-            f"cluster {spec.name!r} exists with other options; take it down first with "
+            f"cluster {spec.name!r} exists with other options ({differences(record.spec, spec)}); "
+            "take it down first with "
             f"`edgewise local down --name {spec.name}`, or choose another name"
         )
     return record

@@ -16,8 +16,9 @@ import msgspec
 
 from edgewise.local import cgroups, leftovers
 from edgewise.local.container_programs import missing_packages
-from edgewise.local.engine import PROGRAMS, EngineError, find_engine
-from edgewise.local.layout import state_root
+from edgewise.local.engine import PROGRAMS, EngineError, NamedDirectoryError, find_engine
+from edgewise.local.errors import LocalError
+from edgewise.local.layout import nearest_folder, state_root
 
 _TRIAL_SECONDS = 20
 _NODE_BYTES = 400 << 20
@@ -64,6 +65,14 @@ def real_nodes_trouble() -> str:
 def _engine() -> Check:
     try:
         engine = find_engine(download=False, build=False)
+    except NamedDirectoryError as error:
+        return Check(
+            "engine",
+            good=False,
+            found=str(error),
+            advice="unset EDGEWISE_ENGINE_DIR, or set it to a directory whose programs fit",
+            vital=True,
+        )
     except EngineError as error:
         return Check(
             "engine",
@@ -76,9 +85,11 @@ def _engine() -> Check:
 
 
 def _disk() -> Check:
-    place = state_root()
-    while not place.exists():
-        place = place.parent
+    try:
+        place = nearest_folder(state_root())
+    except LocalError as error:
+        why, _, advice = str(error).partition(": ")
+        return Check("disk", good=False, found=why, advice=advice, vital=True)
     free = shutil.disk_usage(place).free
     return Check(
         "disk",
@@ -139,9 +150,10 @@ def _trials() -> list[Check]:
         ),
     }
     checks = [_trial(name, [*namespaces, "sh", "-ec", s], a) for name, (s, a) in trials.items()]
-    place = state_root()
-    while not place.exists():
-        place = place.parent
+    try:
+        place = nearest_folder(state_root())
+    except LocalError:
+        return checks  # said already, where the disk is looked at
     with tempfile.TemporaryDirectory(prefix=".edgewise-doctor-", dir=place) as folder:
         script = (
             'cd "$1"; mkdir l u w m; mount -t overlay overlay -o '

@@ -34,6 +34,19 @@ def state_root() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state").absolute() / "edgewise"
 
 
+def nearest_folder(place: Path) -> Path:
+    """The part of `place` that is there already."""
+    found = place
+    while not found.exists():
+        found = found.parent
+    if not found.is_dir():
+        raise LocalError(
+            f"clusters cannot be kept in {place}, because {found} is not a folder: "
+            "set EDGEWISE_STATE_DIR to one"
+        )
+    return found
+
+
 class Ports(msgspec.Struct, frozen=True):
     """Loopback ports of a cluster without a network of its own."""
 

@@ -45,7 +45,7 @@ def take_down(home: Home) -> None:
     try:
         home.going_down.touch()
         handle = os.open(home.path, os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     try:
         # Whoever is starting it stops, and lets go; whoever hangs is not waited for.

@@ -7,8 +7,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from edgewise.cli import local_status
+from edgewise.cli import kubectl, local_status
 from edgewise.cli.local import app
+from edgewise.local import doctor
+from edgewise.local.errors import LocalError
 from edgewise.local.layout import ClusterRecord, Home, Ports
 from edgewise.local.spec import ClusterSpec
 from edgewise.local.status import ClusterStatus, ComponentStatus
@@ -121,3 +123,42 @@ def test_pods_that_nobody_could_count_are_not_none() -> None:
     with console.capture() as said:
         console.print(local_status.drawn(SEEN))
     assert "pods: none" in said.get()
+
+
+@pytest.mark.parametrize("variable", ["EDGEWISE_STATE_DIR", "HOME"])
+def test_a_state_folder_that_is_no_folder_is_said(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for name in ("EDGEWISE_STATE_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(file))
+    done = run("up", "--simulated-nodes", "1")
+    assert isinstance(done.exception, LocalError)
+    assert f"{file} is not a folder: set EDGEWISE_STATE_DIR" in str(done.exception)
+    disk = doctor._disk()
+    assert not disk.good
+    assert "EDGEWISE_STATE_DIR" in disk.advice
+
+
+def test_a_kubeconfig_that_is_gone_is_said() -> None:
+    made("good")
+    for done in (CliRunner().invoke(kubectl.app, ["get", "pods"]), run("kubeconfig")):
+        assert isinstance(done.exception, LocalError)
+        assert "kubeconfig of cluster 'good' is gone" in str(done.exception)
+
+
+def test_doctor_says_what_to_do_about_an_engine_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "etcd"
+    program.write_text("#!/bin/sh\necho etcd version 1.2.3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for named in (tmp_path, tmp_path / "missing"):
+        monkeypatch.setenv("EDGEWISE_ENGINE_DIR", str(named))
+        check = doctor._engine()
+        assert not check.good
+        assert "EDGEWISE_ENGINE_DIR" in check.advice
+        assert "edgewise local engine" not in check.advice

@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from edgewise.local import connections, progress, registry
+from edgewise.local import clusters, connections, preparation, progress, registry
 from edgewise.local.errors import LocalError
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, leaves
 from edgewise.local.kubeconfigs import write_kubeconfig
@@ -161,6 +161,35 @@ def test_too_little_disk_is_said_before_anything_is_made(
     with pytest.raises(LocalError, match="needs 700 MiB of disk"):
         check_room(home.path, ClusterSpec(name="edge-1", nodes=2))
     assert not home.path.exists()
+
+
+def test_a_cluster_that_exists_needs_no_more_room(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        free = 1 << 20
+
+    class FoundEngine(Exception):
+        pass
+
+    def find(*_: object, **__: object) -> None:
+        raise FoundEngine
+
+    claimed(home)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Full)
+    monkeypatch.setattr(preparation, "find_engine", find)
+    with pytest.raises(FoundEngine):
+        preparation.get_supplies(ClusterSpec(name="edge-1"), lambda _what, _state: None)
+
+
+def test_options_that_differ_from_those_of_the_cluster_are_named(home: Home) -> None:
+    claimed(home, ClusterSpec(name="edge-1", nodes=2, latency={"host": 20.0}))
+    supplies = preparation.Supplies({"etcd": "/bin/sh"})
+    with pytest.raises(LocalError) as refused:
+        clusters.claim(home, ClusterSpec(name="edge-1", nodes=1), supplies)
+    assert "it has --nodes 2 rather than 1" in str(refused.value)
+    assert "it has --latency host=20ms rather than none" in str(refused.value)
+    assert "--region" not in str(refused.value)
 
 
 def test_events_are_read_once_and_only_whole(tmp_path: Path) -> None:
