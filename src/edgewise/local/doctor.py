@@ -17,6 +17,7 @@ import msgspec
 from edgewise.local import cgroups, leftovers
 from edgewise.local.container_programs import missing_packages
 from edgewise.local.engine import PROGRAMS, EngineError, NamedDirectoryError, find_engine
+from edgewise.local.engine_cache import NoCache
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import nearest_folder, state_root
 
@@ -73,6 +74,9 @@ def _engine() -> Check:
             advice="unset EDGEWISE_ENGINE_DIR, or set it to a directory whose programs fit",
             vital=True,
         )
+    except NoCache as error:
+        why, _, advice = str(error).partition(": ")
+        return Check("engine", good=False, found=why, advice=advice, vital=True)
     except EngineError as error:
         return Check(
             "engine",

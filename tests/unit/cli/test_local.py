@@ -140,6 +140,19 @@ def test_a_state_folder_that_is_no_folder_is_said(
     disk = doctor._disk()
     assert not disk.good
     assert "EDGEWISE_STATE_DIR" in disk.advice
+    assert "taking" not in done.output
+
+
+def test_a_cache_that_is_no_folder_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("EDGEWISE_ENGINE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
+    check = doctor._engine()
+    assert not check.good
+    assert "XDG_CACHE_HOME" in check.advice
 
 
 def test_a_kubeconfig_that_is_gone_is_said() -> None:
