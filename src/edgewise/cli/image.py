@@ -171,7 +171,7 @@ def show(
             {"name": i.name, "digest": i.digest, "size": i.size, "archive": str(i.archive)}
             for i in found
         ]
-        print(json.dumps(rows, indent=2))
+        print(json.dumps(rows))
         return
     width = max([len(image.name) for image in found], default=0)
     for image in found:

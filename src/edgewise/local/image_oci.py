@@ -11,7 +11,7 @@ from gzip import BadGzipFile
 from lzma import LZMAError
 from pathlib import Path
 from typing import Any
-from zlib import error as ZlibError  # noqa: N812 - it is a class
+from zlib import error as ZlibError
 
 from edgewise.local.errors import LocalError
 from edgewise.local.image_layer import EPOCH, Blob

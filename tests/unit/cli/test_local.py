@@ -1,17 +1,19 @@
 """`edgewise local` without a cluster that runs: what it says about files and options."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from edgewise.cli import kubectl, local_status
-from edgewise.cli.local import app
-from edgewise.local import doctor
+from edgewise.cli import kubectl, local, local_status
+from edgewise.cli.local import app, counted
+from edgewise.local import doctor, faults, processes
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import ClusterRecord, Home, Ports
+from edgewise.local.processes import Process
 from edgewise.local.spec import ClusterSpec
 from edgewise.local.status import ClusterStatus, ComponentStatus
 
@@ -175,3 +177,79 @@ def test_doctor_says_what_to_do_about_an_engine_directory(
         assert not check.good
         assert "EDGEWISE_ENGINE_DIR" in check.advice
         assert "edgewise local engine" not in check.advice
+
+
+@pytest.mark.parametrize(("count", "lines"), [("0", []), ("2", ["b", "c"]), ("9", ["a", "b", "c"])])
+def test_the_last_lines_of_a_log(count: str, lines: list[str]) -> None:
+    (made("good").logs / "etcd.log").write_text("a\nb\nc\n")
+    assert run("logs", "etcd", "-n", count).output.splitlines() == lines
+
+
+def test_fewer_than_no_lines_are_refused() -> None:
+    made("good")
+    assert run("logs", "etcd", "-n", "-1").exit_code == 2
+
+
+@pytest.mark.parametrize(("word", "does"), [("cut", "cut"), ("heal", "mend")])
+def test_a_fault_without_a_place_asks_for_one(word: str, does: str) -> None:
+    made("good")
+    assert str(run("fault", word).exception).startswith(f"choose what to {does}:")
+
+
+def test_what_is_not_paused_is_not_called_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = made("good")
+    with subprocess.Popen(["sleep", "60"]) as program:
+        process = Process(program.pid, 0, str(home.path), "etcd", ("sleep",))
+        monkeypatch.setattr(faults, "_running", lambda *_: process)
+        monkeypatch.setattr(processes, "send", lambda p, number: os.kill(p.pid, number))
+        assert run("fault", "resume", "etcd").output == "etcd was not paused\n"
+        run("fault", "pause", "etcd")
+        os.waitpid(program.pid, os.WUNTRACED)
+        assert run("fault", "resume", "etcd").output == "resumed etcd\n"
+        program.kill()
+
+
+def test_an_error_about_a_latency_names_what_was_written() -> None:
+    said = str(run("connect", "a", "b", "--latency", "x").exception)
+    assert said == "'x' is not a latency: write it as 20ms"
+
+
+def test_one_node_is_not_called_nodes() -> None:
+    made("good", simulated=1)
+    assert "1 simulated node  " in run("list").output
+    assert [counted(number, "node") for number in (0, 1, 2)] == ["0 nodes", "1 node", "2 nodes"]
+
+
+@pytest.mark.parametrize("words", [["list", "--json"], ["doctor", "--json"]])
+def test_json_is_one_line(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    made("good")
+    monkeypatch.setattr(local, "examine", lambda: [doctor.Check("x", good=True, found="y")])
+    assert len(run(*words).output.splitlines()) == 1
+
+
+def completed(*words: str) -> list[str]:
+    """What the shell offers for the last word."""
+    asked = {"COMP_WORDS": " ".join(["local", *words]), "COMP_CWORD": str(len(words))}
+    done = CliRunner().invoke(
+        app, env={"_LOCAL_COMPLETE": "complete_bash", **asked}, prog_name="local"
+    )
+    assert done.exit_code == 0
+    return done.output.split()
+
+
+def test_the_shell_knows_clusters_and_components() -> None:
+    made("good")
+    made("great")
+    made("bad").record_file.write_text("{")
+    assert completed("status", "--name", "g") == ["good", "great"]
+    assert completed("connect", "good", "gr") == ["great"]
+    assert completed("logs", "--name", "good", "kube-c") == ["kube-controller-manager"]
+    assert completed("fault", "kill", "--name", "good", "et") == ["etcd"]
+
+
+def test_completion_never_fails() -> None:
+    made("good")
+    made("bad").record_file.write_text("{")
+    assert completed("logs", "e") == []
+    assert completed("logs", "--name", "bad", "e") == []
+    assert completed("logs", "--name", "../x", "e") == []
