@@ -281,7 +281,10 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _as_dict(check: object) -> dict[str, object]:
-    return {field: getattr(check, field) for field in ("name", "good", "found", "advice", "vital")}
+    return {
+        field: getattr(check, field)
+        for field in ("name", "good", "found", "advice", "vital", "hinders")
+    }
 
 
 @app.command()
