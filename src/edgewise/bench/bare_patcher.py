@@ -1,6 +1,6 @@
 """The floor of `bench runtime`: a client with no runtime around it.
 
-    python -m edgewise.bench.bare_patcher KUBECONFIG NAMESPACE RATE COUNT
+    python -m edgewise.bench.bare_patcher KUBECONFIG CONTEXT NAMESPACE RATE COUNT
 
 It lists everything once, says so, waits for a line on standard input, patches so many
 statuses at that rate, and prints how long each took.
@@ -22,8 +22,8 @@ from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 
 
-async def main(kubeconfig: str, namespace: str, rate: float, count: int) -> None:
-    async with Client(load_access(kubeconfig)) as client:
+async def main(kubeconfig: str, context: str, namespace: str, rate: float, count: int) -> None:
+    async with Client(load_access(kubeconfig, context)) as client:
         copies = (await client.list(Copy, namespace)).items
         say(RECONCILED)
         await asyncio.to_thread(sys.stdin.readline)
@@ -46,4 +46,5 @@ async def main(kubeconfig: str, namespace: str, rate: float, count: int) -> None
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])))
+    _, config, chosen, space, pace, number = sys.argv
+    uvloop.run(main(config, chosen, space, float(pace), int(number)))

@@ -1,6 +1,6 @@
 """The program that `bench runtime` measures: copies each spec to its status.
 
-    python -m edgewise.bench.copy_controller KUBECONFIG NAMESPACE OBJECTS
+    python -m edgewise.bench.copy_controller KUBECONFIG CONTEXT NAMESPACE OBJECTS
 
 It says on standard output when it has reconciled every object, and where its metrics are.
 """
@@ -51,9 +51,9 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def main(kubeconfig: str, namespace: str, objects: int) -> None:
+async def main(kubeconfig: str, context: str, namespace: str, objects: int) -> None:
     controller = CountingCopyController(objects)
-    async with Client(load_access(kubeconfig)) as client:
+    async with Client(load_access(kubeconfig, context)) as client:
         manager = Manager(
             client, [controller], name="bench", namespace=namespace, listen=Listen(port=0)
         )
@@ -64,4 +64,5 @@ async def main(kubeconfig: str, namespace: str, objects: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    _, config, chosen, space, number = sys.argv
+    uvloop.run(main(config, chosen, space, int(number)))

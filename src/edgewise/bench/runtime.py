@@ -56,6 +56,7 @@ class BenchFailed(Exception):
 
 class RuntimeBench(msgspec.Struct, frozen=True):
     kubeconfig: Path
+    context: str  # in that file; empty for its current one
     objects: int
     rate: float
     seconds: float
@@ -66,7 +67,7 @@ class RuntimeBench(msgspec.Struct, frozen=True):
         return max(1, int(self.rate * self.seconds))
 
     async def run(self) -> dict[str, Any]:
-        async with Client(load_access(self.kubeconfig)) as client:
+        async with Client(load_access(self.kubeconfig, self.context)) as client:
             namespace = f"bench-{secrets.token_hex(4)}"
             try:
                 await self._prepare(client, namespace)
@@ -122,6 +123,7 @@ class RuntimeBench(msgspec.Struct, frozen=True):
             measured(
                 "edgewise.bench.copy_controller",
                 str(self.kubeconfig),
+                self.context,
                 namespace,
                 str(self.objects),
             ) as program,
@@ -171,6 +173,7 @@ class RuntimeBench(msgspec.Struct, frozen=True):
         async with measured(
             "edgewise.bench.bare_patcher",
             str(self.kubeconfig),
+            self.context,
             namespace,
             str(self.rate),
             str(self.changes),

@@ -15,6 +15,8 @@ import typer
 import uvloop
 
 from edgewise.bench.runtime import RuntimeBench
+from edgewise.cli.numbers import countable
+from edgewise.kube.config import load_access
 from edgewise.testing.clusters import temporary_cluster
 
 app = typer.Typer()
@@ -30,16 +32,25 @@ def runtime(
     objects: Annotated[int, typer.Option(min=1, help="Objects that the controller cares for.")] = (
         10_000
     ),
-    rate: Annotated[float, typer.Option(min=0.1, help="Changes a second.")] = 200.0,
-    seconds: Annotated[float, typer.Option(min=1, help="How long to change them.")] = 30.0,
+    rate: Annotated[
+        float, typer.Option(min=0.1, callback=countable, help="Changes a second.")
+    ] = 200.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, callback=countable, help="How long to change them.")
+    ] = 30.0,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(help="Measure there, rather than on a simulated cluster made for it."),
     ] = None,
+    context: Annotated[str | None, typer.Option(help="The context in that kubeconfig.")] = None,
 ) -> None:
     """Cost of the controller runtime: a field copied from spec to status, over many objects."""
+    if context is not None and kubeconfig is None:
+        raise typer.BadParameter("name the kubeconfig too", param_hint="--context")
     with a_cluster(kubeconfig) as config:
-        figures = uvloop.run(RuntimeBench(config, objects, rate, seconds, tell).run())
+        load_access(config, context)  # what is wrong with it is said before anything is made
+        bench = RuntimeBench(config, context or "", objects, rate, seconds, tell)
+        figures = uvloop.run(bench.run())
     print(json.dumps(figures))
 
 

@@ -18,6 +18,7 @@ from edgewise.bench.join_webrtc import WebrtcBench
 from edgewise.bench.join_webrtc import template as webrtc_template
 from edgewise.bench.webrtc_sample import check_sample
 from edgewise.bench.webrtc_stage import webrtc_stage
+from edgewise.cli.numbers import MOST, countable
 from edgewise.cli.progress import shown_progress
 from edgewise.kube.client import Client
 from edgewise.local.clusters import Cluster
@@ -59,7 +60,9 @@ def join(
     rate: Annotated[
         str, typer.Option(help="Simulated: joins a second, or 'max' for as many as possible.")
     ] = "50",
-    seconds: Annotated[float, typer.Option(min=1, help="Simulated: how long to join.")] = 20.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, callback=countable, help="Simulated: how long to join.")
+    ] = 20.0,
     gateway: Annotated[
         bool, typer.Option(help="Simulated: with a real gateway that acknowledges routes.")
     ] = False,
@@ -94,9 +97,9 @@ def parse_rate(text: str) -> float:
         rate = float(text)
     except ValueError:
         rate = 0.0
-    if rate <= 0:
+    if not 0 < rate <= MOST:
         raise typer.BadParameter(
-            f"{text!r} is neither a number above 0 nor 'max'", param_hint="--rate"
+            f"{text!r} is neither a number above 0, up to {MOST:g}, nor 'max'", param_hint="--rate"
         )
     return rate
 

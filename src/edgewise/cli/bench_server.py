@@ -15,6 +15,7 @@ from edgewise.api.installation import install
 from edgewise.api.sessions import PortClaim, Session, SessionTemplate
 from edgewise.bench.join_objects import NAMESPACE
 from edgewise.bench.server import Amount, ServerBench
+from edgewise.cli.numbers import countable
 from edgewise.kube.client import Client
 from edgewise.kube.core import Namespace
 from edgewise.local.clusters import Cluster
@@ -34,8 +35,12 @@ NODES = 4
 def server(
     rounds: Annotated[int, typer.Option(min=1, help="Joins of each kind, each way.")] = 40,
     clients: Annotated[int, typer.Option(min=1, help="In the session that is read.")] = 10,
-    seconds: Annotated[float, typer.Option(min=1, help="How long to read.")] = 10.0,
-    rate: Annotated[float, typer.Option(min=1, help="Reads a second, for their latency.")] = 200.0,
+    seconds: Annotated[
+        float, typer.Option(min=1, callback=countable, help="How long to read.")
+    ] = 10.0,
+    rate: Annotated[
+        float, typer.Option(min=1, callback=countable, help="Reads a second, for their latency.")
+    ] = 200.0,
 ) -> None:
     """Joins through the server beside joins by PATCH, and reads, on a simulated cluster."""
     amount = Amount(rounds=rounds, clients=clients, seconds=seconds, rate=rate)

@@ -44,7 +44,7 @@ def as_document(engine: Engine) -> str:
         {"name": p.name, "version": p.version, "path": str(p.path), "source": p.source}
         for p in engine.programs.values()
     ]
-    return json.dumps({"programs": programs, "refused": list(engine.refused)}, indent=2)
+    return json.dumps({"programs": programs, "refused": list(engine.refused)})
 
 
 def as_table(engine: Engine) -> str:

@@ -7,6 +7,7 @@ import typer
 
 from edgewise.api.fleet import SECRET_LABEL
 from edgewise.cli.fleet import BadFleetOption, Context, Hub, Namespace, moment, shown, with_hub
+from edgewise.cli.numbers import countable
 from edgewise.cli.session_text import table
 from edgewise.kube.client import Client
 from edgewise.kube.core import Secret
@@ -31,7 +32,8 @@ def create(
     application: Annotated[str, typer.Argument(help="The application that it is for.")],
     role: Annotated[str, typer.Option(help="admin, app or reader.")] = "app",
     days: Annotated[
-        float | None, typer.Option(min=0.01, help="For how long; else until it is revoked.")
+        float | None,
+        typer.Option(min=0.01, callback=countable, help="For how long; else until it is revoked."),
     ] = None,
     kubeconfig: Hub = None,
     context: Context = None,

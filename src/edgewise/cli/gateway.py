@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from edgewise.cli.numbers import countable
 from edgewise.kube.config import load_access
 from edgewise.runtime.logs import set_up_logs
 
@@ -72,7 +73,7 @@ def gateway(
     ] = "",
     workers: Annotated[int, typer.Option(min=0, help="Threads of Envoy; 0: one per CPU.")] = 0,
     drain_seconds: Annotated[
-        float, typer.Option(min=0, help="How long connections may take to end.")
+        float, typer.Option(min=0, callback=countable, help="How long connections may take to end.")
     ] = 20.0,
     kubeconfig: Annotated[
         Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")

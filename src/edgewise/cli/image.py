@@ -1,6 +1,7 @@
 """`edgewise local image`: build images from Debian packages and wheels, and put them on nodes."""
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -36,10 +37,12 @@ def build(
     ] = None,
     package: Annotated[list[str] | None, typer.Option(help="Add a Debian package.")] = None,
     command: Annotated[
-        str, typer.Option(help='What it starts, such as "python3 /app/main.py".')
-    ] = "",
+        str | None, typer.Option(help='What it starts, such as "python3 /app/main.py".')
+    ] = None,
     env: Annotated[list[str] | None, typer.Option(help="Set NAME=VALUE.")] = None,
-    user: Annotated[str, typer.Option(help="Run as this user id.")] = "",
+    user: Annotated[
+        str | None, typer.Option(help="Run as this user id, or USER:GROUP, as numbers.")
+    ] = None,
     workdir: Annotated[str, typer.Option(help="The folder it starts in.")] = "/",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also write the archive to this file.")
@@ -50,9 +53,15 @@ def build(
     put: Annotated[bool, typer.Option("--load", help="Load it into all running clusters.")] = False,
 ) -> None:
     """Build an image on top of a small Debian with Python, and keep it in the cache."""
+    settings = Settings(
+        command=split_command(command),
+        environment=dict(split_env(text) for text in env or ()),
+        user=check_user(user),
+        folder=check_folder(workdir),
+    )
     with shown_progress() as progress:
         if name in OWN:
-            if add or requirements or package or command or env or user:
+            if add or requirements or package or settings != Settings():
                 raise ImageError(f"{name} is made by edgewise itself: give yours a full name")
             made = build_own(name, again, progress)
         else:
@@ -62,12 +71,7 @@ def build(
                     add=[split_add(text) for text in add or ()],
                     requirements=requirements,
                     debian=package or (),
-                    settings=Settings(
-                        command=shlex.split(command),
-                        environment=dict(split_env(text) for text in env or ()),
-                        user=user,
-                        folder=workdir,
-                    ),
+                    settings=settings,
                 ),
                 progress,
             )
@@ -100,6 +104,33 @@ def split_env(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise ImageError(f"--env {text} should be NAME=VALUE")
     return name, value
+
+
+def split_command(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ImageError(
+            f"--command {text} is not a command ({error}): end what is quoted in it"
+        ) from error
+    if not words or not words[0]:
+        raise ImageError("--command is empty: name a program, or leave the option out")
+    return tuple(words)
+
+
+def check_user(text: str | None) -> str:
+    # A name would be looked up in the image, which has hardly any.
+    if text is not None and not re.fullmatch(r"\d{1,10}(:\d{1,10})?", text, re.ASCII):
+        raise ImageError(f"--user {text!r} should be a number, or two as USER:GROUP")
+    return text or ""
+
+
+def check_folder(text: str) -> str:
+    if not text.startswith("/"):
+        raise ImageError(f"--workdir {text!r} should be an absolute path, such as /app")
+    return text
 
 
 @app.command()
@@ -140,7 +171,7 @@ def show(
             {"name": i.name, "digest": i.digest, "size": i.size, "archive": str(i.archive)}
             for i in found
         ]
-        print(json.dumps(rows, indent=2))
+        print(json.dumps(rows))
         return
     width = max([len(image.name) for image in found], default=0)
     for image in found:

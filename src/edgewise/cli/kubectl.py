@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from edgewise.cli.local_choice import Name, chosen
+from edgewise.cli.local_choice import Name, chosen, kubeconfig_of
 
 app = typer.Typer()
 
@@ -26,5 +26,5 @@ def kubectl(
     """Run kubectl of the same version as the cluster; needs no kubectl of your own."""
     cluster = chosen(name)
     program = cluster.program("kubectl")
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig_of(cluster))}
     os.execve(program, ["kubectl", *(arguments or ())], environment)  # noqa: S606 - becomes it

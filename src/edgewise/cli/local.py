@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,7 +12,14 @@ from typing import Annotated
 import typer
 
 from edgewise.cli import local_fault, local_status
-from edgewise.cli.local_choice import AsJson, Name, chosen
+from edgewise.cli.local_choice import (
+    AsJson,
+    Name,
+    chosen,
+    cluster_completion,
+    component_completion,
+    kubeconfig_of,
+)
 from edgewise.cli.progress import shown_progress
 from edgewise.local import clusters
 from edgewise.local.clusters import Cluster, ClusterSpec
@@ -22,7 +30,7 @@ from edgewise.local.faults import component_names
 from edgewise.local.joining import connect as join
 from edgewise.local.joining import disconnect as part
 from edgewise.local.kubeconfigs import merge, user_kubeconfig
-from edgewise.local.latency import parse_latency, sorted_latencies
+from edgewise.local.latency import milliseconds, sorted_latencies
 from edgewise.local.layout import Home, homes
 from edgewise.local.leftovers import sweep
 from edgewise.local.spec import check_name
@@ -32,6 +40,8 @@ app.add_typer(local_fault.app, name="fault")
 app.command("status")(local_status.status)
 
 DEFAULT_NAME = "local"
+One = Annotated[str, typer.Argument(autocompletion=cluster_completion)]
+Other = Annotated[str, typer.Argument(autocompletion=cluster_completion)]
 
 
 @app.command()
@@ -68,8 +78,8 @@ def up(
     trouble = real_nodes_trouble() if wanted else ""
     if trouble:
         print(
-            f"edgewise: {trouble}: starting {wanted} simulated nodes instead, whose pods run "
-            "without a process behind them",
+            f"edgewise: {trouble}: starting {counted(wanted, 'simulated node')} instead, whose "
+            "pods run without a process behind them",
             file=sys.stderr,
         )
         wanted, simulated_nodes = 0, simulated_nodes + wanted
@@ -89,9 +99,13 @@ def up(
     if as_json:
         print(json.dumps(described(cluster) | {"seconds": seconds}))
         return
-    count = spec.nodes + spec.simulated_nodes
-    print(f"cluster {name} is ready after {seconds} s: {count} nodes at {cluster.server}")
+    count = counted(spec.nodes + spec.simulated_nodes, "node")
+    print(f"cluster {name} is ready after {seconds} s: {count} at {cluster.server}")
     print(f"  export KUBECONFIG={cluster.kubeconfig}")
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 @contextmanager
@@ -101,7 +115,7 @@ def taken_down_on_failure(name: str, *, keep: bool) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if not existed and not keep:
+        if not existed and not keep and Home.of(name).path.exists():
             with suppress(OSError):  # perhaps it is the terminal that has gone
                 print(f"edgewise: taking {name} down again", file=sys.stderr, flush=True)
             clusters.down(name)
@@ -145,19 +159,25 @@ def down(
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """The clusters on this machine that belong to you."""
-    found = clusters.list_clusters()
+    found, troubles = clusters.look_around()
     if as_json:
-        print(json.dumps([described(cluster) for cluster in found], indent=2))
-        return
-    if not found:
+        rows = [described(cluster) | {"trouble": ""} for cluster in found]
+        bad = [{"name": name, "trouble": trouble} for name, trouble in troubles.items()]
+        print(json.dumps([*rows, *bad]))
+        raise typer.Exit(1 if troubles else 0)
+    if not found and not troubles:
         print("no clusters; start one with `edgewise local up`", file=sys.stderr)
     for cluster in found:
         spec = cluster.spec
         state = "running" if cluster.running() else "stopped"
         print(
-            f"{cluster.name}  {state}  {spec.nodes} real, {spec.simulated_nodes} simulated nodes  "
+            f"{cluster.name}  {state}  {spec.nodes} real, "
+            f"{counted(spec.simulated_nodes, 'simulated node')}  "
             f"{spec.region}  {cluster.server}"
         )
+    for name, trouble in troubles.items():
+        print(f"{name}  unreadable  {trouble}")
+    raise typer.Exit(1 if troubles else 0)
 
 
 def described(cluster: Cluster) -> dict[str, object]:
@@ -201,15 +221,22 @@ def kubeconfig(
     elif path:
         print(cluster.kubeconfig)
     else:
-        print(cluster.kubeconfig.read_text(), end="")
+        print(kubeconfig_of(cluster).read_text(), end="")
 
 
 @app.command()
 def logs(
-    component: Annotated[str, typer.Argument(help="Such as kube-apiserver or local-1/kubelet.")],
+    component: Annotated[
+        str,
+        typer.Argument(
+            help="Such as kube-apiserver or local-1/kubelet.", autocompletion=component_completion
+        ),
+    ],
     name: Name = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it grows.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", help="How many of the last lines.")] = 100,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")
+    ] = 100,
 ) -> None:
     """What a program of a cluster wrote."""
     cluster = chosen(name)
@@ -226,7 +253,7 @@ def print_log(path: Path, lines: int, *, follow: bool) -> None:
         return
     path.touch()
     with path.open("r", errors="replace") as file:
-        for line in file.readlines()[-lines:] if lines > 0 else file.readlines()[:0]:
+        for line in deque(file, maxlen=lines):
             print(line, end="")
         while follow and path.exists():
             text = file.read()
@@ -241,38 +268,41 @@ def doctor(as_json: AsJson = False) -> None:
     """Find out what this machine lacks, and say what to do about it."""
     checks = examine()
     if as_json:
-        print(json.dumps([_as_dict(check) for check in checks], indent=2))
+        print(json.dumps([_as_dict(check) for check in checks]))
     else:
         for check in checks:
             print(f"{'ok ' if check.good else 'NO '} {check.name}: {check.found}")
             if not check.good:
                 print(f"      {check.advice}")
-        real = all(check.good for check in checks)
+        real = all(check.good or not check.hinders for check in checks)
         print("this machine can run real nodes" if real else "real nodes may not work here")
     if any(check.vital and not check.good for check in checks):
         raise typer.Exit(1)
 
 
 def _as_dict(check: object) -> dict[str, object]:
-    return {field: getattr(check, field) for field in ("name", "good", "found", "advice", "vital")}
+    return {
+        field: getattr(check, field)
+        for field in ("name", "good", "found", "advice", "vital", "hinders")
+    }
 
 
 @app.command()
 def connect(
-    one: str,
-    other: str,
+    one: One,
+    other: Other,
     latency: Annotated[
         str | None, typer.Option(help="How long a packet takes one way, such as 40ms.")
     ] = None,
 ) -> None:
     """Join two clusters, so that their nodes and pods reach each other."""
-    wanted = parse_latency(f"{other}={latency}")[1] if latency is not None else None
+    wanted = milliseconds(latency) if latency is not None else None
     join(clusters.get(one), clusters.get(other), wanted)
     print(f"{one} and {other} reach each other")
 
 
 @app.command()
-def disconnect(one: str, other: str) -> None:
+def disconnect(one: One, other: Other) -> None:
     """Part two clusters again."""
     part(clusters.get(one), clusters.get(other))
     print(f"{one} and {other} are apart")

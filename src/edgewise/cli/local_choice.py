@@ -1,5 +1,7 @@
 """Which cluster a command is about, when its name may be left out."""
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,11 +9,42 @@ import typer
 from edgewise.local import clusters
 from edgewise.local.clusters import Cluster
 from edgewise.local.errors import LocalError
+from edgewise.local.faults import component_names
+from edgewise.local.layout import homes
+
+
+def cluster_completion(incomplete: str) -> list[str]:
+    """For the shell: whatever is wrong, somebody who presses Tab does not want to hear of it."""
+    with suppress(Exception):
+        return [home.name for home in homes() if home.name.startswith(incomplete)]
+    return []
+
+
+def component_completion(context: typer.Context, incomplete: str) -> list[str]:
+    with suppress(Exception):
+        known = component_names(chosen(context.params.get("name")))
+        return [name for name in known if name.startswith(incomplete)]
+    return []
+
 
 Name = Annotated[
-    str | None, typer.Option("--name", help="Which cluster; may be left out if there is one.")
+    str | None,
+    typer.Option(
+        "--name",
+        help="Which cluster; may be left out if there is one.",
+        autocompletion=cluster_completion,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def kubeconfig_of(cluster: Cluster) -> Path:
+    if not cluster.kubeconfig.is_file():
+        raise LocalError(
+            f"the kubeconfig of cluster {cluster.name!r} is gone ({cluster.kubeconfig}); the "
+            "`edgewise local up` that made the cluster writes it again"
+        )
+    return cluster.kubeconfig
 
 
 def chosen(name: str | None) -> Cluster:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from edgewise.cli.local_choice import Name, chosen
+from edgewise.cli.local_choice import Name, chosen, component_completion
 from edgewise.local import faults
 from edgewise.local.errors import LocalError
 
@@ -14,11 +14,15 @@ app = typer.Typer(
 )
 
 Component = Annotated[
-    str, typer.Argument(help="Such as etcd, local-1/kubelet, local-1 (the whole node) or manager.")
+    str,
+    typer.Argument(
+        help="Such as etcd, local-1/kubelet, local-1 (the whole node) or manager.",
+        autocompletion=component_completion,
+    ),
 ]
-Node = Annotated[str | None, typer.Option(help="Unplug this node from all others.")]
+Node = Annotated[str | None, typer.Option(help="The cable of this node to all others.")]
 Whole = Annotated[
-    bool, typer.Option("--cluster", help="Unplug the cluster from host and other clusters.")
+    bool, typer.Option("--cluster", help="The cable of the cluster to host and other clusters.")
 ]
 
 
@@ -46,14 +50,14 @@ def pause(component: Component, name: Name = None) -> None:
 @app.command()
 def resume(component: Component, name: Name = None) -> None:
     """Let it go on."""
-    faults.resume(chosen(name), component)
-    print(f"resumed {component}")
+    paused = faults.resume(chosen(name), component)
+    print(f"resumed {component}" if paused else f"{component} was not paused")
 
 
 @app.command()
 def cut(node: Node = None, cluster: Whole = False, name: Name = None) -> None:
     """Cut a cable, until `heal`."""
-    what = which(node, whole=cluster)
+    what = which(node, whole=cluster, to="cut")
     faults.cut(chosen(name), what)
     print(f"cut off {node or 'the cluster'}")
 
@@ -61,12 +65,12 @@ def cut(node: Node = None, cluster: Whole = False, name: Name = None) -> None:
 @app.command()
 def heal(node: Node = None, cluster: Whole = False, name: Name = None) -> None:
     """Mend a cable that was cut."""
-    what = which(node, whole=cluster)
+    what = which(node, whole=cluster, to="mend")
     faults.heal(chosen(name), what)
     print(f"mended the cable of {node or 'the cluster'}")
 
 
-def which(node: str | None, *, whole: bool) -> str | None:
+def which(node: str | None, *, whole: bool, to: str) -> str | None:
     if whole == (node is not None):
-        raise LocalError("choose what to cut: --node NAME, or --cluster")
+        raise LocalError(f"choose what to {to}: --node NAME, or --cluster")
     return node

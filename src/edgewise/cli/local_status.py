@@ -14,11 +14,14 @@ from edgewise.local.clusters import Cluster
 from edgewise.local.status import ClusterStatus, observe
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group
+    from rich.table import Column
 
 _EVERY = 1.0
 # A table of hundreds of simulated nodes tells less than their number.
 _MOST_NODES = 12
+_ALL_OF_IT = 1000
+_NAMES = 40
 
 
 def status(
@@ -27,16 +30,21 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show components, nodes, pods and memory of one cluster, or of all. Ends with Ctrl-C."""
-    found = [chosen(name)] if name is not None else clusters.list_clusters()
-    if not found:
+    found, troubles = ([chosen(name)], {}) if name is not None else clusters.look_around()
+    if not found and not troubles:
         chosen(name)  # says what to do
+    live = sys.stdout.isatty() and not once and not as_json
     if as_json:
         seen = asyncio.run(observe_all(found))
-        print(msgspec.json.encode(seen if name is None else seen[0]).decode())
-    elif once or not sys.stdout.isatty():
+        bad = [{"name": each, "trouble": why, "ready": False} for each, why in troubles.items()]
+        print(msgspec.json.encode([*seen, *bad] if name is None else seen[0]).decode())
+    elif not live:
         show_once(asyncio.run(observe_all(found)))
-    else:
+    for each, why in troubles.items() if not as_json else ():
+        print(f"{each}  unreadable  {why}", flush=True)
+    if live:
         show_live(found)
+    raise typer.Exit(1 if troubles else 0)
 
 
 async def observe_all(found: list[Cluster]) -> list[ClusterStatus]:
@@ -44,9 +52,7 @@ async def observe_all(found: list[Cluster]) -> list[ClusterStatus]:
 
 
 def show_once(seen: list[ClusterStatus]) -> None:
-    from rich.console import Console  # noqa: PLC0415 - slow to import
-
-    console = Console(soft_wrap=not sys.stdout.isatty())
+    console = wide_enough()
     for each in seen:
         console.print(drawn(each))
 
@@ -55,12 +61,21 @@ def show_live(found: list[Cluster]) -> None:
     from rich.console import Group  # noqa: PLC0415 - slow to import
     from rich.live import Live  # noqa: PLC0415
 
-    with Live(auto_refresh=False) as live:
+    with Live(console=wide_enough(), auto_refresh=False) as live:
         while found:
             seen = asyncio.run(observe_all(found))
             live.update(Group(*(drawn(each) for each in seen)), refresh=True)
             time.sleep(_EVERY)
             found = [cluster for cluster in found if cluster.home.exists()]
+
+
+def wide_enough() -> "Console":
+    """Nothing is cut for whoever reads a pipe or a file, and no name at a terminal."""
+    from rich.console import Console  # noqa: PLC0415 - slow to import
+
+    if not sys.stdout.isatty():
+        return Console(width=_ALL_OF_IT)
+    return Console(width=max(_NAMES, Console().width))
 
 
 def drawn(seen: ClusterStatus) -> "Group":
@@ -76,7 +91,9 @@ def drawn(seen: ClusterStatus) -> "Group":
         ("  cut off", "red") if seen.cut else "",
         f"  joined to {', '.join(seen.peers)}" if seen.peers else "",
     )
-    components = Table("component", "state", "process", "age", "memory", "restarts", box=None)
+    components = Table(
+        named("component"), "state", "process", "age", "memory", "restarts", box=None
+    )
     for part in seen.components:
         components.add_row(
             part.name,
@@ -86,7 +103,7 @@ def drawn(seen: ClusterStatus) -> "Group":
             mebibytes(part.memory),
             str(part.restarts),
         )
-    nodes = Table("node", "kind", "state", "pods", "memory", box=None)
+    nodes = Table(named("node"), "kind", "state", "pods", "memory", box=None)
     for node in seen.nodes[:_MOST_NODES]:
         state = "cut off" if node.cut else "ready" if node.ready else "not ready"
         nodes.add_row(
@@ -102,11 +119,19 @@ def drawn(seen: ClusterStatus) -> "Group":
         nodes.add_row(
             f"and {len(rest)} more", "", f"{ready} ready", str(sum(n.pods for n in rest)), ""
         )
-    pods = ", ".join(f"{count} {phase}" for phase, count in sorted(seen.pods.items())) or "none"
+    counts = ", ".join(f"{count} {phase}" for phase, count in sorted(seen.pods.items()))
+    pods = "unknown" if seen.trouble else counts or "none"
     tail = [Text(f"pods: {pods}"), Text()]
     if seen.trouble:
         tail.insert(0, Text(seen.trouble, style="red"))
     return Group(head, components, Text(), nodes, *tail)
+
+
+def named(title: str) -> "Column":
+    """The one column that is never cut: without a name, the rest says nothing."""
+    from rich.table import Column  # noqa: PLC0415 - slow to import
+
+    return Column(title, no_wrap=True, overflow="ignore")
 
 
 def mebibytes(count: int) -> str:

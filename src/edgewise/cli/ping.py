@@ -8,6 +8,7 @@ import typer
 
 from edgewise.agents.ping.agent import BadAddress, parse_address, ping_agent
 from edgewise.agents.ping.callers import Limits
+from edgewise.cli.numbers import countable
 
 app = typer.Typer()
 
@@ -21,10 +22,16 @@ def ping(
         "0.0.0.0:7777"
     ),
     per_caller: Annotated[
-        float, typer.Option(min=0.1, help="Questions a second that one address may ask.")
+        float,
+        typer.Option(
+            min=0.1, callback=countable, help="Questions a second that one address may ask."
+        ),
     ] = Limits().per_caller,
     altogether: Annotated[
-        float, typer.Option(min=1, help="Questions a second that are answered in all.")
+        float,
+        typer.Option(
+            min=1, callback=countable, help="Questions a second that are answered in all."
+        ),
     ] = Limits().altogether,
 ) -> None:
     """Answer latency probes over HTTP (GET /ping) and UDP."""

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from edgewise.cli.numbers import countable
 from edgewise.kube.config import load_access
 from edgewise.runtime.logs import set_up_logs
 from edgewise.server.errors import FleetError
@@ -49,16 +50,22 @@ def server(
         list[str] | None, typer.Option(help="A proxy whose X-Forwarded-For is believed.")
     ] = None,
     suspect_after: Annotated[
-        float, typer.Option(min=1, help="Seconds of silence until a cluster gets nobody new.")
+        float,
+        typer.Option(
+            min=1, callback=countable, help="Seconds of silence until a cluster gets nobody new."
+        ),
     ] = 3.0,
     lost_after: Annotated[
-        float, typer.Option(min=2, help="Seconds of silence until its clients are moved.")
+        float,
+        typer.Option(
+            min=2, callback=countable, help="Seconds of silence until its clients are moved."
+        ),
     ] = 15.0,
     client_rate: Annotated[
-        float, typer.Option(min=0.1, help="Requests a second of one client.")
+        float, typer.Option(min=0.1, callback=countable, help="Requests a second of one client.")
     ] = 10.0,
     application_rate: Annotated[
-        float, typer.Option(min=1, help="Requests a second of one application.")
+        float, typer.Option(min=1, callback=countable, help="Requests a second of one application.")
     ] = 1000.0,
     json_logs: Annotated[bool, typer.Option(help="Log as JSON.")] = False,
     quiet: Annotated[bool, typer.Option(help="Do not log every request.")] = False,

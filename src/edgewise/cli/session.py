@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from edgewise.cli.numbers import countable
 from edgewise.cli.session_cluster import cluster_sessions
 from edgewise.cli.session_file import session_file
 from edgewise.cli.session_server import server_sessions
@@ -57,7 +58,9 @@ Everywhere = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Session = Annotated[str, typer.Argument(help="The name of the session.")]
 Client = Annotated[str, typer.Argument(help="The id of the client.")]
-Timeout = Annotated[float, typer.Option(help="How many seconds to wait.", min=0.1)]
+Timeout = Annotated[
+    float, typer.Option(help="How many seconds to wait.", min=0.1, callback=countable)
+]
 
 Opened = AbstractAsyncContextManager[Sessions]
 

@@ -15,7 +15,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.local import manager, processes, registry
+from edgewise.local import processes, registry
 from edgewise.local.cabling import running_inits
 from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.connecting import connect
@@ -24,13 +24,22 @@ from edgewise.local.kubeconfigs import context_name
 from edgewise.local.layout import ClusterRecord, Home, homes
 from edgewise.local.preparation import Supplies, get_supplies, write_files
 from edgewise.local.readiness import Starting, Tell
-from edgewise.local.spec import ClusterSpec, check_name
+from edgewise.local.spec import ClusterSpec, check_name, differences
 from edgewise.local.teardown import changing, take_down
 
 if TYPE_CHECKING:
     from edgewise.kube.client import Client
 
-__all__ = ["Cluster", "ClusterSpec", "bring_up", "down", "get", "list_clusters", "up"]
+__all__ = [
+    "Cluster",
+    "ClusterSpec",
+    "bring_up",
+    "down",
+    "get",
+    "list_clusters",
+    "look_around",
+    "up",
+]
 
 
 class Cluster:
@@ -120,7 +129,7 @@ async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: floa
                 raise
             raise StartFailed(f"cluster {home.name!r} was taken down while it began") from None
         attempt = Starting(home, record, tell, timeout)
-        manager.ensure(home)
+        await asyncio.to_thread(attempt.ensure_manager)
         async with connect(home.kubeconfig, timeout=10) as client:
             await attempt.until_api_answers(client)
             await attempt.apply_first_objects(client)
@@ -135,7 +144,8 @@ def claim(home: Home, spec: ClusterSpec, supplies: Supplies) -> ClusterRecord:
     record = registry.claim(home, spec, supplies.programs)
     if record.spec != spec:
         raise LocalError(
-            f"cluster {spec.name!r} exists with other options; take it down first with "
+            f"cluster {spec.name!r} exists with other options ({differences(record.spec, spec)}); "
+            "take it down first with "
             f"`edgewise local down --name {spec.name}`, or choose another name"
         )
     return record
@@ -161,3 +171,17 @@ def get(name: str) -> Cluster:
 
 def list_clusters() -> list[Cluster]:
     return [Cluster(home) for home in homes() if home.exists()]
+
+
+def look_around() -> tuple[list[Cluster], dict[str, str]]:
+    """The clusters that can be read, and by name what is wrong with the others."""
+    found: list[Cluster] = []
+    troubles: dict[str, str] = {}
+    for home in homes():
+        try:
+            found.append(Cluster(home))
+        except FileNotFoundError:
+            continue  # half-made, or just taken down
+        except (LocalError, OSError) as error:
+            troubles[home.name] = str(error)
+    return found, troubles

@@ -16,8 +16,10 @@ import msgspec
 
 from edgewise.local import cgroups, leftovers
 from edgewise.local.container_programs import missing_packages
-from edgewise.local.engine import PROGRAMS, EngineError, find_engine
-from edgewise.local.layout import homes, state_root
+from edgewise.local.engine import PROGRAMS, EngineError, NamedDirectoryError, find_engine
+from edgewise.local.engine_cache import NoCache
+from edgewise.local.errors import LocalError
+from edgewise.local.layout import nearest_folder, state_root
 
 _TRIAL_SECONDS = 20
 _NODE_BYTES = 400 << 20
@@ -32,6 +34,8 @@ class Check(msgspec.Struct, frozen=True):
     advice: str = ""
     # Without it there are no clusters at all; otherwise there are simulated nodes only.
     vital: bool = False
+    # Whether real nodes are in doubt because of it.
+    hinders: bool = True
 
 
 def examine() -> list[Check]:
@@ -62,6 +66,17 @@ def real_nodes_trouble() -> str:
 def _engine() -> Check:
     try:
         engine = find_engine(download=False, build=False)
+    except NamedDirectoryError as error:
+        return Check(
+            "engine",
+            good=False,
+            found=str(error),
+            advice="unset EDGEWISE_ENGINE_DIR, or set it to a directory whose programs fit",
+            vital=True,
+        )
+    except NoCache as error:
+        why, _, advice = str(error).partition(": ")
+        return Check("engine", good=False, found=why, advice=advice, vital=True)
     except EngineError as error:
         return Check(
             "engine",
@@ -74,9 +89,11 @@ def _engine() -> Check:
 
 
 def _disk() -> Check:
-    place = state_root()
-    while not place.exists():
-        place = place.parent
+    try:
+        place = nearest_folder(state_root())
+    except LocalError as error:
+        why, _, advice = str(error).partition(": ")
+        return Check("disk", good=False, found=why, advice=advice, vital=True)
     free = shutil.disk_usage(place).free
     return Check(
         "disk",
@@ -137,9 +154,10 @@ def _trials() -> list[Check]:
         ),
     }
     checks = [_trial(name, [*namespaces, "sh", "-ec", s], a) for name, (s, a) in trials.items()]
-    place = state_root()
-    while not place.exists():
-        place = place.parent
+    try:
+        place = nearest_folder(state_root())
+    except LocalError:
+        return checks  # said already, where the disk is looked at
     with tempfile.TemporaryDirectory(prefix=".edgewise-doctor-", dir=place) as folder:
         script = (
             'cd "$1"; mkdir l u w m; mount -t overlay overlay -o '
@@ -188,12 +206,11 @@ def _inotify() -> Check:
 
 
 def _leftovers() -> Check:
-    if homes():
-        return Check("leftovers", good=True, found="there are clusters; not looked for")
-    left = leftovers.everything().lines()
+    left = leftovers.ownerless().lines()
     return Check(
         "leftovers",
         good=not left,
         found="; ".join(left[:3]) if left else "none",
         advice="`edgewise local down --all` removes them",
+        hinders=False,
     )

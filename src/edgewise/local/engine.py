@@ -30,7 +30,19 @@ from edgewise.local.engine_progress import Progress, silent
 from edgewise.local.engine_releases import Release, releases
 from edgewise.local.engine_search import Found, Refused, VersionMemory, look_in, look_on_path
 
-__all__ = ["PROGRAMS", "Engine", "EngineError", "Program", "Progress", "find_engine"]
+__all__ = [
+    "PROGRAMS",
+    "Engine",
+    "EngineError",
+    "NamedDirectoryError",
+    "Program",
+    "Progress",
+    "find_engine",
+]
+
+
+class NamedDirectoryError(EngineError):
+    """The directory that somebody chose for the engine does not do."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,7 @@ def named_directory(directory: str | Path | None) -> Path | None:
         return None
     path = Path(named).expanduser().absolute()
     if not path.is_dir():
-        raise EngineError(f"the engine directory {path} does not exist: name one that does")
+        raise NamedDirectoryError(f"the engine directory {path} does not exist: name one that does")
     return path
 
 
@@ -123,7 +135,9 @@ def look_around(
                 found[name] = Program(name, seen.path, seen.version, place.name)
             elif isinstance(seen, Refused):
                 if place.binding:
-                    raise EngineError(f"{seen}: put another there, or do not name that directory")
+                    raise NamedDirectoryError(
+                        f"{seen}: put another there, or do not name that directory"
+                    )
                 refused.append(str(seen))
     return found, refused
 

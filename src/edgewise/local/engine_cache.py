@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from edgewise.local.engine_progress import Progress
+from edgewise.local.errors import LocalError
 from edgewise.local.scratch import unfinished
 
 
@@ -15,10 +16,20 @@ def cache_root() -> Path:
     return (Path(base) if base else Path.home() / ".cache").absolute() / "edgewise"
 
 
+class NoCache(LocalError):
+    """There is no place to keep what was fetched or built."""
+
+
 @contextmanager
 def alone(file: Path, subject: str, progress: Progress) -> Iterator[None]:
     """Hold `file` as a lock: whoever comes second waits, and then finds the work done."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except (NotADirectoryError, FileExistsError) as error:
+        raise NoCache(
+            f"nothing can be kept in {file.parent}, because a part of that path is not a folder: "
+            "set XDG_CACHE_HOME to one"
+        ) from error
     with file.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

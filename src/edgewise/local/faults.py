@@ -88,8 +88,12 @@ def pause(cluster: Cluster, name: str) -> None:
     _signal_tree(cluster, name, signal.SIGSTOP)
 
 
-def resume(cluster: Cluster, name: str) -> None:
+def resume(cluster: Cluster, name: str) -> bool:
+    """Let it go on; whether it was paused at all."""
+    paused = processes.paused(_running(cluster, name).pid)
+    # Also when it was not: in a machine, a part may have been stopped on its own.
     _signal_tree(cluster, name, signal.SIGCONT)
+    return paused
 
 
 def cut(cluster: Cluster, node: str | None) -> None:

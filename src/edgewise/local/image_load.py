@@ -54,8 +54,11 @@ def load(
     archive: Path, nodes: Sequence[Node], *, name: str = "", progress: Progress = silent
 ) -> tuple[str, ...]:
     """Import the archive on each node; returns the names by which pods can use it."""
-    if not archive.is_file():
-        raise ImageError(f"{archive} does not exist: name an image archive")
+    if not archive.exists():
+        raise ImageError(
+            f"{archive} is neither a file nor the name of an image that was built here: "
+            "`edgewise local image list` shows those"
+        )
     summary = read_archive(archive)
     flags, names = naming(archive, summary, name)
     if not nodes:

@@ -7,8 +7,11 @@ import re
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from gzip import BadGzipFile
+from lzma import LZMAError
 from pathlib import Path
 from typing import Any
+from zlib import error as ZlibError
 
 from edgewise.local.errors import LocalError
 from edgewise.local.image_layer import EPOCH, Blob
@@ -154,18 +157,30 @@ class Summary:
 
 def read_archive(path: Path) -> Summary:
     """What a tar file holds, if it is an image at all."""
+    if path.is_dir():
+        raise not_an_image(path, "it is a folder")
     try:
         with tarfile.open(path) as archive:
             for info in archive:
                 name = info.name.removeprefix("./")
                 if name in ("index.json", "manifest.json") and info.isfile():
                     file = archive.extractfile(info)
-                    text = file.read() if file else b""
-                    return summarize(name, json.loads(text))
-    except (tarfile.TarError, ValueError, KeyError, TypeError, EOFError) as error:
-        raise ImageError(f"{path} is not an image archive that can be read: {error}") from error
-    raise ImageError(
-        f"{path} is not an image archive: make one with `docker save`, `podman save` or "
+                    return summarized(path, name, file.read() if file else b"")
+    except (tarfile.TarError, EOFError, BadGzipFile, LZMAError, ZlibError) as error:
+        raise not_an_image(path, "it is no tar file, or a part of one") from error
+    raise not_an_image(path, "it holds neither index.json nor manifest.json")
+
+
+def summarized(path: Path, file: str, text: bytes) -> Summary:
+    try:
+        return summarize(file, json.loads(text))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise not_an_image(path, f"its {file} does not describe one") from error
+
+
+def not_an_image(path: Path, why: str) -> ImageError:
+    return ImageError(
+        f"{path} is not an image archive ({why}): make one with `docker save`, `podman save` or "
         "`edgewise local image build`"
     )
 

@@ -16,20 +16,28 @@ from edgewise.local.errors import BadSpec
 from edgewise.local.layout import ClusterRecord, Home
 from edgewise.local.spec import HOST
 
-_LATENCY = re.compile(r"(?P<who>[^=]+)=(?P<number>\d+(\.\d+)?)(?P<unit>ms|s)")
+_TIME = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s)", re.ASCII)
 _LONGEST = 10_000.0
 _RELAY = Path(__file__).with_name("relay.py")
 
 
 def parse_latency(text: str) -> tuple[str, float]:
     """`edge-1-1=20ms` as a name and milliseconds."""
-    found = _LATENCY.fullmatch(text)
-    if found is None:
+    who, _, time = text.partition("=")
+    if not who or not _TIME.fullmatch(time):
         raise BadSpec(f"{text!r} is not a latency: write it as edge-1-1=20ms")
-    milliseconds = float(found["number"]) * (1000 if found["unit"] == "s" else 1)
-    if milliseconds > _LONGEST:
-        raise BadSpec(f"{text!r} is more than {_LONGEST / 1000:.0f} s; choose less")
-    return found["who"], milliseconds
+    return who, milliseconds(time)
+
+
+def milliseconds(text: str) -> float:
+    """`20ms` or `2s` as a number."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise BadSpec(f"{text!r} is not a latency: write it as 20ms")
+    time = float(found["number"]) * (1000 if found["unit"] == "s" else 1)
+    if time > _LONGEST:
+        raise BadSpec(f"a latency of {text} is more than {_LONGEST / 1000:.0f} s: choose less")
+    return time
 
 
 def sorted_latencies(name: str, texts: list[str]) -> tuple[dict[str, float], dict[str, float]]:
@@ -37,12 +45,12 @@ def sorted_latencies(name: str, texts: list[str]) -> tuple[dict[str, float], dic
     cables: dict[str, float] = {}
     clusters: dict[str, float] = {}
     for text in texts:
-        who, milliseconds = parse_latency(text)
+        who, time = parse_latency(text)
         one, colon, other = who.partition(":")
         if not colon:
-            cables[who] = milliseconds
+            cables[who] = time
         elif name in (one, other) and one != other:
-            clusters[other if one == name else one] = milliseconds
+            clusters[other if one == name else one] = time
         else:
             raise BadSpec(
                 f"{text!r} says nothing about this cluster: write {name}:OTHER=40ms, "

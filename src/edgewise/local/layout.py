@@ -34,6 +34,19 @@ def state_root() -> Path:
     return (Path(base) if base else Path.home() / ".local" / "state").absolute() / "edgewise"
 
 
+def nearest_folder(place: Path) -> Path:
+    """The part of `place` that is there already."""
+    found = place
+    while not found.exists():
+        found = found.parent
+    if not found.is_dir():
+        raise LocalError(
+            f"clusters cannot be kept in {place}, because {found} is not a folder: "
+            "set EDGEWISE_STATE_DIR to one"
+        )
+    return found
+
+
 class Ports(msgspec.Struct, frozen=True):
     """Loopback ports of a cluster without a network of its own."""
 
@@ -80,6 +93,7 @@ class Home:
         self.etcd = path / "etcd"
         self.nodes = path / "nodes"
         self.kubeconfig = path / "kubeconfig"
+        self.merged = path / "merged.json"
         self.progress = path / "progress.jsonl"
         self.going_down = path / "going-down"
         self.manager_lock = path / "manager.lock"

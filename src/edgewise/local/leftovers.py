@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from edgewise.local import cabling, cgroups, processes, registry
-from edgewise.local.layout import CGROUP, Home, homes, state_root
+from edgewise.local.layout import CGROUP, GONE_PREFIX, Home, homes, state_root
 from edgewise.local.teardown import remove_remains
 
 
@@ -53,23 +53,45 @@ def everything() -> Leftovers:
     )
 
 
+def ownerless() -> Leftovers:
+    """What no existing cluster owns. Clusters of other state folders do exist."""
+    root = os.geteuid() == 0
+    kept = _owners() if root else []
+    mine = {home.cgroup for home in kept}
+    links = {home.host_link for home in kept}
+    tables = {home.filter_table for home in kept}
+    return Leftovers(
+        processes=[f"{p.pid} {p.component} of {p.cluster}" for p in _orphans()],
+        mounts=[],
+        network_namespaces=[],
+        links=[link for link in cabling.host_links() if link not in links] if root else [],
+        filter_tables=[t for t in cabling.filter_tables() if t not in tables] if root else [],
+        cgroups=[
+            f"{CGROUP}/{name}" for name in cgroups.children() if f"{CGROUP}/{name}" not in mine
+        ]
+        if root
+        else [],
+        files=[str(path) for path in (state_root() / "clusters").glob(f"{GONE_PREFIX}*")],
+    )
+
+
 def sweep() -> None:
-    """Remove what no existing cluster owns. Clusters of other state folders are left alone."""
-    processes.kill_all(lambda: [p for p in processes.marked() if not Path(p.cluster).is_dir()])
+    """Remove what no existing cluster owns."""
+    processes.kill_all(_orphans)
     remove_remains(state_root() / "clusters")
-    if os.geteuid() != 0:
-        return
-    kept = _owners()
-    for name in cgroups.children():
-        if f"{CGROUP}/{name}" not in {home.cgroup for home in kept}:
-            cgroups.remove(f"{CGROUP}/{name}")
-    cgroups.remove_top()
-    for link in cabling.host_links():
-        if link not in {home.host_link for home in kept}:
-            cabling.ip([f"link del {link}"], check=False)
-    for table in cabling.filter_tables():
-        if table not in {home.filter_table for home in kept}:
-            cabling.nft(f"delete table inet {table}\n", check=False)
+    found = ownerless()
+    for name in found.cgroups:
+        cgroups.remove(name)
+    if os.geteuid() == 0:
+        cgroups.remove_top()
+    for link in found.links:
+        cabling.ip([f"link del {link}"], check=False)
+    for table in found.filter_tables:
+        cabling.nft(f"delete table inet {table}\n", check=False)
+
+
+def _orphans() -> list[processes.Process]:
+    return [process for process in processes.marked() if not Path(process.cluster).is_dir()]
 
 
 def _owners() -> list[Home]:

@@ -34,10 +34,12 @@ NAME = "manager"
 _STANDBY = Path(__file__).with_name("standby.py")
 
 
-def ensure(home: Home) -> None:
-    """There is a manager from now on, if there was none; it does not depend on this process."""
-    if not any(process.component == NAME for process in processes.of_cluster(home.path)):
-        start_standby(home, detached=True).wait(timeout=20)
+def ensure(home: Home) -> bool:
+    """Start a manager if there is none, which does not depend on this process; whether it did."""
+    if any(process.component == NAME for process in processes.of_cluster(home.path)):
+        return False
+    start_standby(home, detached=True).wait(timeout=20)
+    return True
 
 
 def start_standby(home: Home, *, detached: bool = False) -> subprocess.Popen[bytes]:

@@ -15,7 +15,7 @@ from edgewise.local.golden import copy_store, golden_store
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, USERS, leaves
 from edgewise.local.images import ImageError, pause_image, python_image
 from edgewise.local.kubeconfigs import write_kubeconfig
-from edgewise.local.layout import ClusterRecord, Home, state_root, write_atomically
+from edgewise.local.layout import ClusterRecord, Home, nearest_folder, state_root, write_atomically
 from edgewise.local.node_files import node_files
 from edgewise.local.pki import ensure_pki
 from edgewise.local.readiness import Tell
@@ -39,7 +39,8 @@ class Supplies(msgspec.Struct, frozen=True):
 
 
 def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
-    check_room(state_root(), spec)
+    if not Home.of(spec.name).exists():  # one that is there has had its room for long
+        check_room(state_root(), spec)
     names = programs_for(spec)
     containers = container_programs() if spec.real else {}
     engine = find_engine(tell, programs=names)
@@ -58,8 +59,7 @@ def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
 
 def check_room(place: Path, spec: ClusterSpec) -> None:
     """Better no cluster than one whose disk is full when it has just begun."""
-    while not place.exists():
-        place = place.parent
+    place = nearest_folder(place)
     needed = _ROOM + _ROOM_PER_NODE * spec.nodes
     free = shutil.disk_usage(place).free
     if free < needed:

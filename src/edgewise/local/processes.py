@@ -78,6 +78,15 @@ def started(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def paused(pid: int) -> bool:
+    """Whether it is stopped where it is; on other systems than Linux, nobody knows."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return False
+    return stat[stat.rindex(")") + 2] in "Tt"
+
+
 def send(process: Process, number: signal.Signals) -> bool:
     """Signal exactly this process; False when it is gone."""
     if not _LINUX:

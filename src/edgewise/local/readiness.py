@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from edgewise.local import manager, progress
 from edgewise.local.bootstrap import first_objects, simulated_node
 from edgewise.local.errors import StartFailed
 from edgewise.local.layout import ClusterRecord, Home
+from edgewise.local.supervision import last_words
 
 if TYPE_CHECKING:
     from edgewise.kube.client import Client
@@ -40,6 +42,8 @@ class Starting:
         self.deadline = time.monotonic() + timeout
         self.events = progress.Reader(home.progress, from_end=True)
         self.deaths: Counter[str] = Counter()
+        # Managers started in a row of which none came so far as to say so.
+        self.stillborn = 0
         self.next_look = time.monotonic() + _LOOK_EVERY
 
     def watch_components(self, waiting_for: str) -> None:
@@ -48,6 +52,8 @@ class Starting:
             raise StartFailed(f"cluster {self.home.name!r} was taken down while it was starting")
         for event in self.events.new():
             self.tell(event.what, event.state)
+            if event.what == manager.NAME and event.state == progress.STARTED:
+                self.stillborn = 0
             if event.state != progress.ENDED:
                 continue
             self.deaths[event.what] += 1
@@ -67,8 +73,18 @@ class Starting:
         if time.monotonic() > self.next_look:
             self.next_look = time.monotonic() + _LOOK_EVERY
             # The manager and its standby might both have been killed.
-            await asyncio.to_thread(manager.ensure, self.home)
+            await asyncio.to_thread(self.ensure_manager)
         await asyncio.sleep(seconds)
+
+    def ensure_manager(self) -> None:
+        """Start one if there is none; give up when none of them can live."""
+        if self.stillborn >= TOO_OFTEN:
+            why = last_words(self.home.logs, manager.NAME) or "its log says nothing"
+            raise StartFailed(
+                f"the manager of cluster {self.home.name!r} ends at once: {why}; "
+                f"mend what {sys.executable} lacks, or install edgewise again"
+            )
+        self.stillborn += manager.ensure(self.home)
 
     async def until_api_answers(self, client: Client) -> None:
         while True:

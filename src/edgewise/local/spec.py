@@ -65,6 +65,20 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
         if (self.latency or self.peer_latency) and not self.real:
             raise BadSpec("packets take their time on real networks only: ask for real nodes")
 
+    def options(self) -> dict[str, str]:
+        """How somebody would ask for it, beside its name."""
+        latencies = [
+            *(f"{who}={number:g}ms" for who, number in sorted(self.latency.items())),
+            *(f"{self.name}:{who}={n:g}ms" for who, n in sorted(self.peer_latency.items())),
+        ]
+        return {
+            "--nodes": str(self.nodes),
+            "--simulated-nodes": str(self.simulated_nodes),
+            "--region": self.region,
+            "--latency": " ".join(latencies) or "none",
+            "controllers": "yes" if self.controllers else "no",
+        }
+
     @property
     def real(self) -> bool:
         """Whether it has machines of its own, and so a network of its own."""
@@ -77,3 +91,13 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def simulated_names(self) -> list[str]:
         return [f"{self.name}-sim-{number}" for number in range(1, self.simulated_nodes + 1)]
+
+
+def differences(has: ClusterSpec, asked: ClusterSpec) -> str:
+    """The options in which an existing cluster differs from what is asked for."""
+    wanted = asked.options()
+    return ", ".join(
+        f"it has {option} {value} rather than {wanted[option]}"
+        for option, value in has.options().items()
+        if value != wanted[option]
+    )

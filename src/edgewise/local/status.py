@@ -149,11 +149,9 @@ def memory_of_cluster(cluster: Cluster, components: list[ComponentStatus]) -> in
 
 
 def _state(pid: int) -> str:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return "running" if processes.started(pid) is not None else "stopped"
-    return "paused" if stat[stat.rindex(")") + 2] in "Tt" else "running"
+    if processes.paused(pid):
+        return "paused"
+    return "running" if processes.started(pid) is not None else "stopped"
 
 
 def _age(started: int) -> float:

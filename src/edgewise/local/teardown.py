@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgewise.local import cabling, cgroups, connections, processes, registry
-from edgewise.local.errors import LocalError
-from edgewise.local.kubeconfigs import unmerge, user_kubeconfig
+from edgewise.local.kubeconfigs import unmerge_everywhere
 from edgewise.local.layout import GONE_PREFIX, Home
 
 # How long whoever is starting the cluster may take to notice that it goes.
@@ -46,7 +45,7 @@ def take_down(home: Home) -> None:
     try:
         home.going_down.touch()
         handle = os.open(home.path, os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     try:
         # Whoever is starting it stops, and lets go; whoever hangs is not waited for.
@@ -62,8 +61,7 @@ def remove(home: Home) -> None:
     processes.kill_all(lambda: processes.of_cluster(home.path))
     if os.geteuid() == 0:
         remove_from_system(home)
-    with contextlib.suppress(LocalError):
-        unmerge(home, user_kubeconfig())
+    unmerge_everywhere(home)
     registry.release(home)
     remove_folder(home.path)
 

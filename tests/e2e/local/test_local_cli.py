@@ -93,4 +93,5 @@ def test_the_doctor_finds_this_machine_fit() -> None:
     checks = {check["name"]: check for check in json.loads(edgewise("doctor", "--json"))}
     needed = {"engine", "root", "packages", "namespaces", "virtual cables", "packet filter"}
     assert needed <= set(checks)
-    assert [check for check in checks.values() if not check["good"]] == []
+    # What a killed test left behind says nothing about the machine.
+    assert [each for each in checks.values() if each["hinders"] and not each["good"]] == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from edgewise.local.image_layer import Blob, Layer
-from edgewise.local.image_load import naming
+from edgewise.local.image_load import load, naming
 from edgewise.local.image_oci import (
     ImageError,
     Settings,
@@ -132,8 +132,25 @@ def test_what_archives_say_of_themselves(tmp_path: Path, layer: Blob) -> None:
 @pytest.mark.parametrize("content", [b"", b"no tar at all", b"\x1f\x8b broken gzip"])
 def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(ImageError, match="is not an image archive"):
+    with pytest.raises(ImageError, match=r"^[^\n]* is not an image archive \(it is no tar file"):
         read_archive(tmp_path / "x")
+
+
+def test_a_folder_is_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"is not an image archive \(it is a folder\)"):
+        load(tmp_path, [])
+
+
+def test_an_unknown_name_says_where_the_known_ones_are() -> None:
+    with pytest.raises(ImageError, match="edgewise local image list"):
+        load(Path("edgewise.local/unknown:1"), [])
+
+
+@pytest.mark.parametrize("index", [{}, {"manifests": 5}, {"manifests": [5]}, {"manifests": [{}]}])
+def test_an_index_of_something_else_is_refused_in_words(tmp_path: Path, index: object) -> None:
+    path = archive(tmp_path / "x", index_json=index)
+    with pytest.raises(ImageError, match=r"\(its index.json does not describe one\): make one"):
+        read_archive(path)
 
 
 def test_a_tar_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -5,14 +5,13 @@ import stat
 from pathlib import Path
 
 import pytest
-import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from edgewise.local import connections, progress, registry
+from edgewise.local import clusters, connections, preparation, progress, registry
 from edgewise.local.errors import LocalError
 from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, leaves
-from edgewise.local.kubeconfigs import merge, unmerge, write_kubeconfig
+from edgewise.local.kubeconfigs import write_kubeconfig
 from edgewise.local.layout import ClusterRecord, Home, Ports, homes
 from edgewise.local.log_size import trim
 from edgewise.local.pki import ensure_pki
@@ -79,42 +78,6 @@ def test_a_half_made_set_of_certificates_is_completed_not_replaced(with_keys: Ho
     assert (with_keys.pki / "ca.crt").read_bytes() == authority
     issuer = certificate_of(with_keys, "ca")
     certificate_of(with_keys, ADMIN).verify_directly_issued_by(issuer)
-
-
-def test_a_context_is_merged_beside_others_and_taken_out_again(
-    with_keys: Home, tmp_path: Path
-) -> None:
-    mine = tmp_path / "config"
-    theirs = {"name": "work", "cluster": {"server": "https://example.test"}}
-    mine.write_text(yaml.safe_dump({"clusters": [theirs], "current-context": "work"}))
-    for _ in range(2):
-        merge(with_keys, SERVER, mine)
-    merged = yaml.safe_load(mine.read_text())
-    assert [entry["name"] for entry in merged["clusters"]] == ["work", "edgewise-edge-1"]
-    assert merged["current-context"] == "edgewise-edge-1"
-    unmerge(with_keys, mine)
-    after = yaml.safe_load(mine.read_text())
-    assert after["clusters"] == [theirs]
-    assert after["contexts"] == []
-    assert after["current-context"] == ""
-
-
-def test_a_context_of_the_same_name_but_another_cluster_stays(
-    with_keys: Home, tmp_path: Path
-) -> None:
-    mine = tmp_path / "config"
-    merge(with_keys, "https://elsewhere.test", mine)
-    before = mine.read_text()
-    unmerge(with_keys, mine)
-    assert mine.read_text() == before
-
-
-def test_a_broken_kubeconfig_is_not_overwritten(with_keys: Home, tmp_path: Path) -> None:
-    mine = tmp_path / "config"
-    mine.write_text("{ not yaml")
-    with pytest.raises(LocalError, match="not a kubeconfig"):
-        merge(with_keys, SERVER, mine)
-    assert mine.read_text() == "{ not yaml"
 
 
 def test_clusters_claim_different_indexes_and_ports(home: Home) -> None:
@@ -198,6 +161,35 @@ def test_too_little_disk_is_said_before_anything_is_made(
     with pytest.raises(LocalError, match="needs 700 MiB of disk"):
         check_room(home.path, ClusterSpec(name="edge-1", nodes=2))
     assert not home.path.exists()
+
+
+def test_a_cluster_that_exists_needs_no_more_room(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        free = 1 << 20
+
+    class FoundEngine(Exception):
+        pass
+
+    def find(*_: object, **__: object) -> None:
+        raise FoundEngine
+
+    claimed(home)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Full)
+    monkeypatch.setattr(preparation, "find_engine", find)
+    with pytest.raises(FoundEngine):
+        preparation.get_supplies(ClusterSpec(name="edge-1"), lambda _what, _state: None)
+
+
+def test_options_that_differ_from_those_of_the_cluster_are_named(home: Home) -> None:
+    claimed(home, ClusterSpec(name="edge-1", nodes=2, latency={"host": 20.0}))
+    supplies = preparation.Supplies({"etcd": "/bin/sh"})
+    with pytest.raises(LocalError) as refused:
+        clusters.claim(home, ClusterSpec(name="edge-1", nodes=1), supplies)
+    assert "it has --nodes 2 rather than 1" in str(refused.value)
+    assert "it has --latency host=20ms rather than none" in str(refused.value)
+    assert "--region" not in str(refused.value)
 
 
 def test_events_are_read_once_and_only_whole(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""What clusters left behind, told from what belongs to a cluster that is there."""
+
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from edgewise.cli import local
+from edgewise.local import cabling, cgroups, doctor, leftovers, processes, registry
+from edgewise.local.doctor import Check
+from edgewise.local.layout import Home
+from edgewise.local.processes import Process
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A cluster of another state folder, and one that is gone, with all that they make."""
+    monkeypatch.setenv("EDGEWISE_STATE_DIR", str(tmp_path / "mine"))
+    monkeypatch.setattr(registry, "registry_folder", lambda: tmp_path / "registry")
+    there, gone = Home(tmp_path / "theirs" / "clusters" / "one"), Home(tmp_path / "gone")
+    there.path.mkdir(parents=True)
+    (tmp_path / "registry").mkdir()
+    (tmp_path / "registry" / "1").symlink_to(there.path)
+    both = [there, gone]
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(
+        processes, "marked", lambda: [Process(1, 1, str(h.path), "etcd", ("etcd",)) for h in both]
+    )
+    monkeypatch.setattr(cabling, "host_links", lambda: [h.host_link for h in both])
+    monkeypatch.setattr(cabling, "filter_tables", lambda: [h.filter_table for h in both])
+    monkeypatch.setattr(cgroups, "children", lambda: [h.cgroup.split("/")[1] for h in both])
+    return gone
+
+
+def test_a_cluster_of_another_state_folder_is_no_leftover(elsewhere: Home) -> None:
+    found = leftovers.ownerless()
+    assert found.processes == [f"1 etcd of {elsewhere.path}"]
+    assert found.links == [elsewhere.host_link]
+    assert found.filter_tables == [elsewhere.filter_table]
+    assert found.cgroups == [elsewhere.cgroup]
+    assert found.files == []
+
+
+def test_leftovers_do_not_keep_nodes_from_running(
+    elsewhere: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = doctor._leftovers()
+    assert not check.good
+    monkeypatch.setattr(local, "examine", lambda: [check])
+    said = CliRunner().invoke(local.app, ["doctor"]).output
+    assert "down --all" in said
+    assert "this machine can run real nodes" in said
+    monkeypatch.setattr(local, "examine", lambda: [Check("memory", good=False, found="none")])
+    assert "may not work" in CliRunner().invoke(local.app, ["doctor"]).output
