@@ -202,11 +202,13 @@ def test_what_is_not_paused_is_not_called_resumed(monkeypatch: pytest.MonkeyPatc
         process = Process(program.pid, 0, str(home.path), "etcd", ("sleep",))
         monkeypatch.setattr(faults, "_running", lambda *_: process)
         monkeypatch.setattr(processes, "send", lambda p, number: os.kill(p.pid, number))
-        assert run("fault", "resume", "etcd").output == "etcd was not paused\n"
-        run("fault", "pause", "etcd")
-        os.waitpid(program.pid, os.WUNTRACED)
-        assert run("fault", "resume", "etcd").output == "resumed etcd\n"
-        program.kill()
+        try:
+            assert run("fault", "resume", "etcd").output == "etcd was not paused\n"
+            run("fault", "pause", "etcd")
+            os.waitpid(program.pid, os.WUNTRACED)
+            assert run("fault", "resume", "etcd").output == "resumed etcd\n"
+        finally:
+            program.kill()
 
 
 def test_an_error_about_a_latency_names_what_was_written() -> None:

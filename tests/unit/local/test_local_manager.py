@@ -13,7 +13,7 @@ from edgewise.local.layout import ClusterRecord, Home
 from edgewise.local.readiness import TOO_OFTEN, Starting
 from edgewise.local.spec import ClusterSpec
 
-SECONDS = 60.0
+SECONDS = 10.0
 
 
 @pytest.fixture
