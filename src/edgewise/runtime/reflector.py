@@ -148,16 +148,9 @@ class Reflector(Generic[T]):
 
     async def _fetch(self, limit: int) -> tuple[list[T], str]:
         started = self._monotonic()
-        selection = self.cache.selection
         items: list[T] = []
         revision = ""
-        pages = self._client.pages(
-            self.cache.kind,
-            selection.namespace,
-            labels=selection.labels,
-            fields=selection.fields,
-            limit=limit,
-        )
+        pages = self._pages(limit)
         try:
             async with contextlib.aclosing(pages):
                 async for page in pages:
@@ -169,6 +162,16 @@ class Reflector(Generic[T]):
             raise
         self._metrics.list_seconds.labels(self.cache.name).observe(self._monotonic() - started)
         return items, revision
+
+    def _pages(self, limit: int) -> AsyncGenerator[Listing[T], None]:
+        selection = self.cache.selection
+        return self._client.pages(
+            self.cache.kind,
+            selection.namespace,
+            labels=selection.labels,
+            fields=selection.fields,
+            limit=limit,
+        )
 
     def _take_over(self, items: list[T], revision: str, begun: float) -> None:
         self.cache.replace(items, revision, begun=begun)
@@ -220,15 +223,7 @@ class Reflector(Generic[T]):
 
         It would not refuse a watch from there, but be silent until it has reached it again.
         """
-        selection = self.cache.selection
-        pages = self._client.pages(
-            self.cache.kind,
-            selection.namespace,
-            labels=selection.labels,
-            fields=selection.fields,
-            limit=1,
-        )
-        async with contextlib.aclosing(pages):
+        async with contextlib.aclosing(self._pages(limit=1)) as pages:
             first = await anext(pages)
         return number(first.resource_version) < number(self._position)
 
