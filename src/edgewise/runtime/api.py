@@ -218,7 +218,7 @@ class Api:
                 key,
             )
         except NotFound:
-            self._bury(kind, key, uid)
+            self._bury(obj)
             return False
         except Conflict:
             # It changed, at the very moment even if that is allowed, or a successor is there.
@@ -226,11 +226,11 @@ class Api:
                 raise
             return False
         if msgspec.json.decode(content, type=_Header).kind == "Status":
-            self._bury(kind, key, uid)
+            self._bury(obj)
             return True
         left = msgspec.json.decode(content, type=kind)
         if not left.metadata.deleting:
-            self._bury(kind, key, left.metadata.uid)
+            self._bury(left)
         elif left.metadata.resource_version == obj.metadata.resource_version:
             # It was on its way out before: gone now, or still held by a finalizer?
             await self._read_again(kind.KIND, key)
@@ -245,7 +245,7 @@ class Api:
             now = None
         if now is not None and now.metadata.uid == obj.metadata.uid:
             return True
-        self._bury(type(obj), obj.key, obj.metadata.uid)
+        self._bury(obj)
         return False
 
     async def evict(self, pod: Object) -> None:
@@ -285,12 +285,12 @@ class Api:
         try:
             answer = await self._set_finalizers(latest, left)
         except NotFound:
-            self._bury(type(latest), latest.key, latest.metadata.uid)
+            self._bury(latest)
             return None
         unchanged = answer.metadata.resource_version == latest.metadata.resource_version
         if not left and answer.metadata.deleting and unchanged:
             # Instead of being written without its last finalizer, the object was removed.
-            self._bury(type(latest), latest.key, latest.metadata.uid)
+            self._bury(latest)
         return answer
 
     async def _set_finalizers(self, obj: T, finalizers: Sequence[str]) -> T:
@@ -354,7 +354,7 @@ class Api:
                 )
             except NotFound:
                 if before is not None:
-                    cache.bury(key, before.metadata.uid)
+                    cache.bury(before)
             else:
                 cache.write_through(obj)
                 found = True
@@ -414,9 +414,9 @@ class Api:
             else:
                 self._doubt(obj.KIND, obj.key)
 
-    def _bury(self, kind: type[Object], key: Key, uid: str) -> None:
-        for cache in self._caches.holding(kind.KIND):
-            cache.bury(key, uid)
+    def _bury(self, obj: Object) -> None:
+        for cache in self._caches.holding(obj.KIND):
+            cache.bury(obj)
 
     def _latest(self, obj: T) -> T:
         """The newest version of this object that we know: `obj`, or the one in a cache."""

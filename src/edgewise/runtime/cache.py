@@ -36,7 +36,11 @@ _log = logging.getLogger(__name__)
 
 
 class Buried(msgspec.Struct, frozen=True):
-    """Events of a buried object up to this revision are the past, and are ignored."""
+    """Events up to this revision are the past, and are ignored.
+
+    Said of an object (by its uid), and of a name (by its key): whatever had the name before
+    an object that we know to be gone, was gone before it.
+    """
 
     revision: float
     when: float
@@ -62,7 +66,7 @@ class Cache(Generic[T]):
         self._monotonic = monotonic
         self._matches = selection.matcher()
         self._objects: dict[Key, T] = {}
-        self._buried: dict[str, Buried] = {}
+        self._buried: dict[str | Key, Buried] = {}
         self._indexes: dict[IndexFunction[T], dict[Hashable, dict[Key, T]]] = {}
         self._listeners: list[Listener[T]] = []
 
@@ -196,36 +200,55 @@ class Cache(Generic[T]):
         else:
             # With this write it left the selection; what the stream still shows is old.
             self._bury(obj.metadata.uid, at)
+            self._bury(key, at)
             if current is not None:
                 self._set(key, current, None)
 
-    def bury(self, key: Key, uid: str) -> None:
-        """Take out an object that we have deleted; what the stream still says is old."""
+    def bury(self, obj: Object) -> None:
+        """Take out an object that we know to be gone; what the stream still says is old."""
+        key, uid = obj.key, obj.metadata.uid
         if not self.synced or not uid:
             return
-        self._bury(uid, math.inf)
+        known = number(obj.metadata.resource_version)
         current = self._objects.get(key)
-        if current is not None and current.metadata.uid == uid:
+        if current is not None:
+            shown = number(current.metadata.resource_version)
+            if current.metadata.uid == uid:
+                known = max(known, shown)
+            elif shown >= known:
+                current = None  # a successor, which stays
+        self._bury(uid, math.inf)
+        self._bury(key, known - 1)
+        if current is not None:
             self._set(key, current, None)
 
     # Inside -------------------------------------------------------------------------
 
-    def _bury(self, uid: str, revision: float) -> None:
+    def _bury(self, what: str | Key, revision: float) -> None:
+        if revision <= 0:
+            return  # not a number that grows: nothing can be told to be from before
         now = self._monotonic()
         for known, buried in list(self._buried.items()):
             if now - buried.when < FORGET_BURIED_AFTER:
                 break
             del self._buried[known]
-        self._buried.pop(uid, None)
-        self._buried[uid] = Buried(revision, now)
+        before = self._buried.pop(what, None)
+        self._buried[what] = Buried(max(revision, before.revision if before else 0), now)
 
     def _is_past(self, obj: T, *, deleted: bool = False) -> bool:
-        buried = self._buried.get(obj.metadata.uid) if self._buried else None
-        if buried is None:
+        if not self._buried:
             return False
-        past = number(obj.metadata.resource_version) <= buried.revision
-        if not past or (deleted and buried.revision == math.inf):
-            del self._buried[obj.metadata.uid]
+        past = False
+        for what in (obj.metadata.uid, obj.key):
+            buried = self._buried.get(what)
+            if buried is None:
+                continue
+            if number(obj.metadata.resource_version) <= buried.revision:
+                past = True
+                if deleted and buried.revision == math.inf:
+                    del self._buried[what]
+            else:
+                del self._buried[what]
         return past
 
     def _trimmed(self, obj: T) -> T:

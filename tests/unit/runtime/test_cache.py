@@ -98,7 +98,7 @@ def test_a_list_from_before_what_is_known_is_believed_because_etcd_was_set_back(
 ) -> None:
     cache = filled(thing("a", 100), revision=100)
     cache.write_through(thing("b", 101))
-    cache.bury(Key("n", "a"), "uid-of-a")
+    cache.bury(thing("a", 5))
     cache.replace([thing("a", 50)], "60")
     assert names(cache.all()) == ["a"]
     assert cache.revision == 60
@@ -166,27 +166,45 @@ def test_deletions_are_remembered_for_a_while_only() -> None:
     cache = Cache(Thing, monotonic=lambda: now)
     cache.replace([], "10")
     for number in range(5):
-        cache.bury(Key("n", str(number)), f"uid-{number}")
+        cache.bury(thing(str(number), 5))
     now = FORGET_BURIED_AFTER + 1
-    cache.bury(Key("n", "last"), "uid-last")
-    assert list(cache._buried) == ["uid-last"]
+    cache.bury(thing("last", 5))
+    assert list(cache._buried) == ["uid-of-last", Key("n", "last")]
 
 
 def test_a_later_list_corrects_a_deletion_that_was_none() -> None:
     now = 1.0
     cache = Cache(Thing, monotonic=lambda: now)
     cache.replace([thing("a", 5)], "10")
-    cache.bury(Key("n", "a"), "uid-of-a")
+    cache.bury(thing("a", 5))
     cache.replace([thing("a", 5)], "11", begun=0.5)
     assert len(cache) == 0
     cache.replace([thing("a", 5)], "11", begun=1.5)
     assert names(cache.all()) == ["a"]
 
 
+def test_what_had_a_name_before_does_not_come_back_when_its_successor_is_deleted() -> None:
+    cache = filled(revision=10)
+    before, after = thing("a", 11, uid="uid-before"), thing("a", 13)
+    cache.write_through(after)
+    cache.bury(after)
+    cache.apply(before)  # the stream is late: all this was known already
+    assert len(cache) == 0
+    cache.replace([before], "11")
+    assert len(cache) == 0
+    cache.apply(thing("a", 13))
+    assert len(cache) == 0
+    cache.apply(thing("a", 14), deleted=True)
+    successor = thing("a", 15, uid="uid-successor")
+    cache.apply(successor)
+    assert cache.all() == [successor]
+    assert not cache._buried
+
+
 def test_before_the_first_list_own_writes_are_left_to_it() -> None:
     cache = Cache(Thing)
     cache.write_through(thing("a", 5))
-    cache.bury(Key("n", "b"), "uid-of-b")
+    cache.bury(thing("b", 1))
     assert len(cache) == 0
     cache.replace([thing("b", 1)], "4")
     assert names(cache.all()) == ["b"]
