@@ -148,7 +148,8 @@ class Journal:
         def noting(what: Any, *args: Any, **options: Any) -> None:
             subject = what
             if isinstance(what, Object):
-                subject = f"{what.metadata.name} {what.metadata.resource_version}"
+                meta = what.metadata
+                subject = f"{meta.name} {meta.resource_version} of {meta.uid[:8]}"
             elif isinstance(what, list):
                 subject = " ".join(f"{o.metadata.name}:{o.metadata.resource_version}" for o in what)
             if name == "replace" and number(args[0]) < cache.revision:

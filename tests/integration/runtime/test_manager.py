@@ -94,13 +94,21 @@ async def test_status_is_written_once_for_each_change_and_not_at_all_without_one
         for size in (3, 4):
             await client.apply(Widget.named("w", namespace, spec={"size": size}))
             await eventually(lambda size=size: manager_sees(manager, namespace, size))
+        # The stream may show a status before the answer to its patch has been read.
+        await eventually(lambda: at_rest(manager))
         assert patches() == 2
         before = controller.reconciles
         await client.patch(
             Widget, "w", namespace, body={"metadata": {"labels": {"touched": "yes"}}}
         )
         await eventually(lambda: controller.reconciles > before)
+        await eventually(lambda: at_rest(manager))
         assert patches() == 2
+
+
+def at_rest(manager: Manager) -> bool:
+    queue = manager.workers[0].queue
+    return len(queue) + queue.working + queue.delayed == 0
 
 
 def manager_sees(manager: Manager, namespace: str, size: int) -> bool:

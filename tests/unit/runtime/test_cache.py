@@ -14,7 +14,9 @@ class Thing(Object):
     KIND = Kind("test.edgewise.dev", "v1", "Thing", "things")
 
 
-def thing(name: str, revision: int, *, uid: str = "", owner: str = "", **labels: str) -> Thing:
+def thing(
+    name: str, revision: int | str, *, uid: str = "", owner: str = "", **labels: str
+) -> Thing:
     owners = [
         OwnerReference(api_version="v1", kind="Pod", name="p", uid=owner, controller=True),
         OwnerReference(api_version="v1", kind="Pod", name="q", uid="bystander"),
@@ -199,6 +201,16 @@ def test_what_had_a_name_before_does_not_come_back_when_its_successor_is_deleted
     cache.apply(successor)
     assert cache.all() == [successor]
     assert not cache._buried
+
+
+def test_where_versions_are_no_numbers_a_successor_is_seen() -> None:
+    cache = Cache(Thing)
+    cache.replace([thing("a", "x1")], "x1")
+    cache.bury(thing("a", "x1"))
+    assert len(cache) == 0
+    successor = thing("a", "x2", uid="uid-successor")
+    cache.apply(successor)
+    assert cache.all() == [successor]
 
 
 def test_before_the_first_list_own_writes_are_left_to_it() -> None:
