@@ -36,7 +36,9 @@ def placeholder(name: str, entry: Entry) -> TyperCommand:
 class LazyGroup(TyperGroup):
     """A group whose commands are placeholders until one is resolved."""
 
-    entries: dict[str, Entry]
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.entries: dict[str, Entry] = {}
 
     def hold(self, entries: Mapping[str, Entry]) -> None:
         self.entries = {
@@ -71,7 +73,6 @@ def load(name: str, entry: Entry) -> Any:
         app.info.no_args_is_help = True
         command = get_group(app)
         if isinstance(command, LazyGroup):
-            command.entries = {}
             command.hold(entry.also)
         command.help = command.help or entry.help
     command.name = name

@@ -89,7 +89,6 @@ def build() -> LazyGroup:
     group = get_command(app)
     if not isinstance(group, LazyGroup):
         raise TypeError("the edgewise command has to be a LazyGroup")
-    group.entries = {}
     group.hold(COMMANDS)
     return group
 

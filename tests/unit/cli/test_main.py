@@ -1,5 +1,6 @@
 """The command as a person starts it: what it lists, how it ends."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -7,8 +8,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import edgewise
+from edgewise.cli import lazy
 
 PROGRAM = """
 import sys
@@ -94,6 +97,15 @@ def test_a_single_command(run) -> None:
 
 def test_a_group_whose_own_module_is_missing_still_holds_the_others(run) -> None:
     assert run("outer", "inner", "number", "3").stdout == "number 3\n"
+
+
+def test_a_group_that_was_loaded_for_the_program_works_alone_too(tmp_path, monkeypatch) -> None:
+    (tmp_path / "made_up_held.py").write_text(textwrap.dedent(MODULES["made_up_good"]))
+    monkeypatch.syspath_prepend(tmp_path)
+    lazy.load("held", lazy.Entry("made_up_held", "Held.", also={"x": lazy.Entry("json", "X.")}))
+    app = importlib.import_module("made_up_held").app
+    done = CliRunner().invoke(app, ["number", "7"], catch_exceptions=False)
+    assert done.output == "number 7\n"
 
 
 def test_an_error_is_one_sentence_and_a_code(run) -> None:
