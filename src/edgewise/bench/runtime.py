@@ -7,6 +7,7 @@ Both are processes of their own, on the same objects, at the same rate, one afte
 - latency: from the API server's answer to a change of the spec until somebody who watches
   sees the status. The floor: from sending a patch of the status to its answer.
 - CPU and memory: of the process, as the kernel counts them.
+- machine: how busy all cores were while changes were made, and what the host gave to others.
 
 The objects that are changed carry no managed fields: keeping those up to date is half of
 what such a write costs the API server, which would be measured rather than the runtime where
@@ -30,6 +31,7 @@ from edgewise.api.crd import crd_of
 from edgewise.api.installation import install
 from edgewise.bench.copies import Copy, copy_name
 from edgewise.bench.copy_controller import RECONCILED
+from edgewise.bench.machine_load import MachineLoad
 from edgewise.bench.measured_program import MeasuredProgram, measured
 from edgewise.bench.operator_metrics import read_metrics
 from edgewise.bench.pacing import at_rate
@@ -44,10 +46,12 @@ from edgewise.runtime.shared_caches import SharedCaches
 
 Tell = Callable[[str], None]
 Figures = dict[str, float | None]
+Load = dict[str, float]
 
 WRITERS = 32
 WARM_UP_SECONDS = 3.0
 LAST_STATUS_SECONDS = 30.0
+MUCH_STOLEN_PERCENT = 1.0
 
 
 class BenchFailed(Exception):
@@ -71,8 +75,8 @@ class RuntimeBench(msgspec.Struct, frozen=True):
             namespace = f"bench-{secrets.token_hex(4)}"
             try:
                 await self._prepare(client, namespace)
-                runtime = await self._measure_runtime(client, namespace)
-                floor = await self._measure_floor(namespace)
+                runtime, beside_runtime = await self._measure_runtime(client, namespace)
+                floor, beside_floor = await self._measure_floor(namespace)
             finally:
                 await _clean_up(client, namespace)
         ratios = {name: ratio(runtime[name], floor[name]) for name in runtime}
@@ -80,6 +84,7 @@ class RuntimeBench(msgspec.Struct, frozen=True):
             **runtime,
             "floor": floor,
             "ratios": ratios,
+            "machine": {"runtime": beside_runtime, "floor": beside_floor},
             "objects": self.objects,
             "rate": self.rate,
             "changes": self.changes,
@@ -117,7 +122,7 @@ class RuntimeBench(msgspec.Struct, frozen=True):
 
     # The runtime --------------------------------------------------------------------
 
-    async def _measure_runtime(self, client: Client, namespace: str) -> Figures:
+    async def _measure_runtime(self, client: Client, namespace: str) -> tuple[Figures, Load]:
         self.tell("starting the controller")
         async with (
             measured(
@@ -139,13 +144,23 @@ class RuntimeBench(msgspec.Struct, frozen=True):
                 changes.latencies.clear()
                 before = await _requests_when_idle(http, metrics_url)
                 program.begin()
+                machine = MachineLoad.now()
                 self.tell(f"changing {self.rate:g} a second for {self.seconds:g} s")
                 await self._change(client, namespace, changes, "change", self.seconds)
                 cpu, rss = program.cpu_percent(), program.rss_mb()
+                load = self._told(machine)
                 after = await _requests_when_idle(http, metrics_url)
-                return _figures(
-                    cold_start, changes.latencies, cpu, rss, (after - before) / self.changes
-                )
+                requests = (after - before) / self.changes
+                return _figures(cold_start, changes.latencies, cpu, rss, requests), load
+
+    def _told(self, since: MachineLoad) -> Load:
+        load = since.until(MachineLoad.now())
+        if load["stolen_percent"] >= MUCH_STOLEN_PERCENT:
+            self.tell(
+                f"  meanwhile the host gave {load['stolen_percent']} % of this machine to others: "
+                "latencies are theirs, too"
+            )
+        return load
 
     async def _change(
         self, client: Client, namespace: str, changes: Changes, word: str, seconds: float
@@ -168,7 +183,7 @@ class RuntimeBench(msgspec.Struct, frozen=True):
 
     # The floor ----------------------------------------------------------------------
 
-    async def _measure_floor(self, namespace: str) -> Figures:
+    async def _measure_floor(self, namespace: str) -> tuple[Figures, Load]:
         self.tell("the floor: a bare client that patches as many statuses")
         async with measured(
             "edgewise.bench.bare_patcher",
@@ -184,13 +199,18 @@ class RuntimeBench(msgspec.Struct, frozen=True):
                 raise BenchFailed(f"the bare client said something unexpected: {said}")
             return await self._patch_barely(program, cold_start)
 
-    async def _patch_barely(self, program: MeasuredProgram, cold_start: float) -> Figures:
+    async def _patch_barely(
+        self, program: MeasuredProgram, cold_start: float
+    ) -> tuple[Figures, Load]:
         program.begin()
+        machine = MachineLoad.now()
         program.go_on()
         latencies = msgspec.json.decode(
             await program.line(within=self.seconds * 3 + 60), type=list[float]
         )
-        return _figures(cold_start, latencies, program.cpu_percent(), program.rss_mb(), 1.0)
+        load = self._told(machine)
+        figures = _figures(cold_start, latencies, program.cpu_percent(), program.rss_mb(), 1.0)
+        return figures, load
 
 
 async def _requests_when_idle(http: aiohttp.ClientSession, url: str) -> float:

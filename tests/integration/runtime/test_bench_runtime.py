@@ -36,9 +36,12 @@ async def test_it_prints_one_json_object_with_the_floor_and_the_ratios(
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
     figures = json.loads(line)
-    assert figures.keys() == KEYS | {"floor", "ratios", "objects", "rate", "changes"}
+    assert figures.keys() == KEYS | {"floor", "ratios", "machine", "objects", "rate", "changes"}
     assert figures["floor"].keys() == figures["ratios"].keys() == KEYS
     assert figures["changes"] == 40
+    assert figures["machine"].keys() == {"runtime", "floor"}
+    for load in figures["machine"].values():
+        assert 0 < load["busy_percent"] + load["stolen_percent"] <= 100
     # One write for each change, and no other request.
     assert figures["requests_per_change"] == pytest.approx(1.0, abs=0.1)
     for name in KEYS - {"cpu_percent"}:
