@@ -65,8 +65,11 @@ class Cache(Generic[T]):
         self._trim = trim
         self._monotonic = monotonic
         self._matches = selection.matcher()
+        # Elsewhere DELETED may mean that it left the selection, and may come back.
+        self._keeps_all = not selection.labels and not selection.fields
         self._objects: dict[Key, T] = {}
         self._buried: dict[str | Key, Buried] = {}
+        self._void = 0  # revisions above ours and up to here were taken back (etcd restored)
         self._indexes: dict[IndexFunction[T], dict[Hashable, dict[Key, T]]] = {}
         self._listeners: list[Listener[T]] = []
 
@@ -134,13 +137,16 @@ class Cache(Generic[T]):
                 self.revision,
             )
             self._buried.clear()
+            held = (number(obj.metadata.resource_version) for obj in self._objects.values())
+            self._void = max(self._void, self.revision, *held, 0)
         self.revision, self.synced = at, True
 
         listed: dict[Key, T] = {}
         for obj in items:
-            buried = self._buried.get(obj.metadata.uid)
-            if buried is not None and buried.revision == math.inf and buried.when < begun:
-                del self._buried[obj.metadata.uid]  # we took it for deleted, but it is there
+            for what in (obj.metadata.uid, obj.key):
+                buried = self._buried.get(what)
+                if buried is not None and buried.when < begun:
+                    del self._buried[what]  # we took it for deleted, but it is there
             if not self._is_past(obj):
                 listed[obj.key] = obj
         for key, old in list(self._objects.items()):
@@ -210,6 +216,8 @@ class Cache(Generic[T]):
         if not self.synced or not uid:
             return
         known = number(obj.metadata.resource_version)
+        if self.revision < known <= self._void:
+            known = 0  # from a time that was taken back: nothing follows for others of the name
         current = self._objects.get(key)
         if current is not None:
             shown = number(current.metadata.resource_version)
@@ -245,7 +253,7 @@ class Cache(Generic[T]):
                 continue
             if number(obj.metadata.resource_version) <= buried.revision:
                 past = True
-                if deleted and buried.revision == math.inf:
+                if deleted and buried.revision == math.inf and self._keeps_all:
                     del self._buried[what]
             else:
                 del self._buried[what]

@@ -8,6 +8,7 @@ import pytest
 
 from edgewise.kube.objects import Key, Kind, Object, ObjectMeta, OwnerReference
 from edgewise.runtime.cache import FORGET_BURIED_AFTER, MOST_INDEXES, Cache
+from edgewise.runtime.selection import Selection
 
 
 class Thing(Object):
@@ -201,6 +202,46 @@ def test_what_had_a_name_before_does_not_come_back_when_its_successor_is_deleted
     cache.apply(successor)
     assert cache.all() == [successor]
     assert not cache._buried
+
+
+def test_what_is_known_from_a_time_that_was_taken_back_hides_nothing() -> None:
+    cache = filled(thing("a", 1000), thing("b", 990), revision=1000)
+    lost = thing("a", 1000)
+    cache.replace([thing("b", 300, uid="uid-of-old")], "500")  # etcd was restored
+    cache.bury(lost)  # a delete that was answered with 404
+    made_again = thing("a", 501, uid="uid-of-new")
+    cache.write_through(made_again)
+    assert names(cache.all()) == ["a", "b"]
+    # A delete that was answered with 409, as the name has another object now.
+    cache.bury(thing("b", 990))
+    assert names(cache.all()) == ["a", "b"]
+    changed = thing("b", 502, uid="uid-of-old")
+    cache.apply(changed)
+    assert cache.find("b", "n") == changed
+
+
+def test_a_list_that_was_asked_for_later_is_believed_about_a_name() -> None:
+    now = 1.0
+    cache = Cache(Thing, monotonic=lambda: now)
+    cache.replace([], "10")
+    cache.bury(thing("a", 20))
+    cache.replace([thing("a", 15, uid="uid-of-other")], "25", begun=0.5)
+    assert len(cache) == 0
+    cache.replace([thing("a", 15, uid="uid-of-other")], "25", begun=1.5)
+    assert names(cache.all()) == ["a"]
+
+
+def test_what_left_a_selection_and_came_back_does_not_outlive_its_deletion() -> None:
+    cache = Cache(Thing, selection=Selection(labels="team=in"))
+    cache.replace([thing("a", 11, team="in")], "11")
+    cache.bury(thing("a", 13, team="in"))  # somebody took it out at 12, and in at 13
+    cache.apply(thing("a", 12, team="out"), deleted=True)
+    cache.apply(thing("a", 13, team="in"))
+    assert len(cache) == 0
+    cache.apply(thing("a", 14, team="in"), deleted=True)
+    successor = thing("a", 15, uid="uid-successor", team="in")
+    cache.apply(successor)
+    assert cache.all() == [successor]
 
 
 def test_where_versions_are_no_numbers_a_successor_is_seen() -> None:
