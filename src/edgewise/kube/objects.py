@@ -56,6 +56,7 @@ class ObjectMeta(Record):
     generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[OwnerReference] = []
@@ -68,6 +69,11 @@ class ObjectMeta(Record):
     @property
     def deleting(self) -> bool:
         return self.deletion_timestamp is not None
+
+    @property
+    def removed(self) -> bool:
+        """Of an answer to a write: with it the object went, as nothing holds it any more."""
+        return self.deleting and not self.finalizers and self.deletion_grace_period_seconds == 0
 
 
 class Key(msgspec.Struct, frozen=True, order=True):

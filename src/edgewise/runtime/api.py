@@ -120,7 +120,11 @@ class Api:
             if not used_before:
                 raise
             # Our own earlier attempt, whose answer was lost.
-            return await self.get(type(obj), name, meta.namespace)
+            try:
+                return await self.get(type(obj), name, meta.namespace)
+            except BaseException:
+                self._names.doubt(reconciling, what, name)
+                raise
         except BaseException as error:
             # Whatever this attempt was told, an earlier one may still be carried out.
             if used_before or isinstance(error, _UNANSWERED):
@@ -283,15 +287,10 @@ class Api:
         if len(left) == len(latest.metadata.finalizers):
             return latest
         try:
-            answer = await self._set_finalizers(latest, left)
+            return await self._set_finalizers(latest, left)
         except NotFound:
             self._bury(latest)
             return None
-        unchanged = answer.metadata.resource_version == latest.metadata.resource_version
-        if not left and answer.metadata.deleting and unchanged:
-            # Instead of being written without its last finalizer, the object was removed.
-            self._bury(latest)
-        return answer
 
     async def _set_finalizers(self, obj: T, finalizers: Sequence[str]) -> T:
         # The list is tested rather than the resource version, which changes far more often.
@@ -408,6 +407,10 @@ class Api:
             self._last_unanswered = self._monotonic()
 
     def _take_in(self, obj: Object) -> None:
+        if obj.metadata.removed:
+            # A pod that had not begun, say, or one whose last finalizer this write took away.
+            self._bury(obj)
+            return
         for cache in self._caches.holding(obj.KIND):
             if cache.kind is type(obj):
                 cache.write_through(obj)

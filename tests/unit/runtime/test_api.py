@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
 from edgewise.kube.core import ConfigMap
-from edgewise.kube.errors import Unreachable
+from edgewise.kube.errors import AlreadyExists, Unreachable
+from edgewise.kube.objects import Key, ObjectMeta
 from edgewise.runtime.api import Api
+from edgewise.runtime.reconciling import CURRENT, Reconciling
 from edgewise.runtime.shared_caches import SharedCaches
 
 
@@ -30,3 +34,43 @@ async def test_a_write_without_an_answer_is_remembered_for_a_while() -> None:
             await api.delete(ConfigMap.named("a", "shop"), unchanged=True)
         now += 7
         assert api.quiet_for == 7
+
+
+class LateServer:
+    """The first create is carried out late, and nothing can be read after the second."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.asked: list[str] = []
+
+    async def create(self, config: ConfigMap) -> ConfigMap:
+        self.asked.append(config.metadata.name)
+        if len(self.asked) == 1:
+            raise Unreachable("no answer")
+        if config.metadata.name in (*self.made, self.asked[0]):
+            self.made = sorted({*self.made, config.metadata.name})
+            raise AlreadyExists(409)
+        self.made.append(config.metadata.name)
+        return config
+
+    async def get(self, *_: Any) -> ConfigMap:
+        if len(self.asked) < 3:
+            raise Unreachable("no answer")
+        return ConfigMap.named(self.made[0], "shop")
+
+
+async def test_a_made_name_is_kept_when_what_has_it_cannot_be_read() -> None:
+    server: Any = LateServer()
+    api = Api(server, SharedCaches(server))
+    reconciling = Reconciling("test", Key("shop", "source"))
+    token = CURRENT.set(reconciling)
+    try:
+        wanted = ConfigMap(metadata=ObjectMeta(generate_name="copy-", namespace="shop"))
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                await api.create(wanted)
+        made = await api.create(wanted)
+    finally:
+        CURRENT.reset(token)
+    assert [made.metadata.name] == server.made
+    assert len(set(server.asked)) == 1
