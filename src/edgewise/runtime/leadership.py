@@ -161,10 +161,20 @@ class Leadership:
             return
         try:
             async with asyncio.timeout(self.timing.request_timeout):
-                await self._write(lease, holder="", duration=1)
+                await self._let_go(lease)
             _log.info("%s released %s/%s", self.identity, self._namespace, self._name)
         except (KubeError, TimeoutError) as error:
             _log.warning("cannot release %s/%s: %r", self._namespace, self._name, error)
+
+    async def _let_go(self, lease: Lease) -> None:
+        try:
+            await self._write(lease, holder="", duration=1)
+        except Conflict:
+            # A renewal that was on its way when we were asked to stop has been carried out.
+            lease = await self._client.get(Lease, self._name, self._namespace)
+            if lease.spec.holder_identity != self.identity:
+                return
+            await self._write(lease, holder="", duration=1)
 
     def abandon(self) -> None:
         """Do not act any more, and let the Lease expire."""

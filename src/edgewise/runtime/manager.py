@@ -177,12 +177,18 @@ class Manager:
     # Leading ------------------------------------------------------------------------
 
     async def _lead_until_stopped(self) -> None:
-        leadership = self.leadership
-        if leadership is None:
-            self._start()
-            await self._stop.wait()
-            await self._drain()
-            return
+        try:
+            if self.leadership is None:
+                self._start()
+                await self._stop.wait()
+                await self._drain()
+            else:
+                await self._lead_by_turns(self.leadership)
+        finally:
+            # If we are cancelled, too: nobody may act on caches that nobody keeps any more.
+            await self._end()
+
+    async def _lead_by_turns(self, leadership: Leadership) -> None:
         while await self._unless_stopped(leadership.acquire()):
             async with _background(leadership.hold()) as holding:
                 caught_up = await self._first_of(holding, self._unless_stopped(self._catch_up()))

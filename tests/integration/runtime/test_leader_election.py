@@ -103,6 +103,20 @@ async def test_of_many_candidates_one_wins(client: Client, namespace: str) -> No
     await asyncio.wait(tasks)
 
 
+@pytest.mark.parametrize("now_held_by", ["", "somebody else"])
+async def test_a_release_knows_of_a_renewal_whose_answer_it_did_not_wait_for(
+    client: Client, namespace: str, now_held_by: str
+) -> None:
+    leadership = Leadership(client, "lead", namespace, timing=QUICK)
+    await asyncio.wait_for(leadership.acquire(), 5)
+    holder = now_held_by or leadership.identity
+    body = {"spec": {"holderIdentity": holder, "leaseDurationSeconds": 7}}
+    await client.patch(Lease, "lead", namespace, body=body)
+    await leadership.release()
+    lease = await client.get(Lease, "lead", namespace)
+    assert lease.spec.holder_identity == now_held_by
+
+
 async def test_a_lease_that_was_taken_away_is_lost_at_the_next_renewal(
     client: Client, namespace: str
 ) -> None:

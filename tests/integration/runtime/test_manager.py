@@ -17,7 +17,7 @@ from edgewise.kube.objects import Key
 from edgewise.runtime.conditions import ConditionSet, Finding
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.health_server import PortInUse
-from edgewise.runtime.manager import Listen, Manager
+from edgewise.runtime.manager import Election, Listen, Manager
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import NotUntilItChanges
 from edgewise.runtime.selection import Selection
@@ -109,6 +109,32 @@ async def test_status_is_written_once_for_each_change_and_not_at_all_without_one
 def at_rest(manager: Manager) -> bool:
     queue = manager.workers[0].queue
     return len(queue) + queue.working + queue.delayed == 0
+
+
+class Again(Controller[ConfigMap]):
+    """Never done."""
+
+    reconciles = 0
+
+    async def reconcile(self, config: ConfigMap) -> Requeue | None:
+        self.reconciles += 1
+        return Requeue.after(0.01)
+
+
+@pytest.mark.parametrize("elected", [False, True])
+async def test_a_manager_that_is_cancelled_leaves_nobody_acting(
+    client: Client, namespace: str, elected: bool
+) -> None:
+    await client.create(ConfigMap.named("c", namespace))
+    controller = Again()
+    election = Election("again", namespace) if elected else None
+    manager = Manager(client, [controller], namespace=namespace, election=election)
+    running = asyncio.create_task(manager.run(signals=False))
+    await eventually(lambda: controller.reconciles > 2)
+    running.cancel()
+    await asyncio.wait((running,), timeout=5)
+    assert not manager.acting
+    assert not any(workers.alive for workers in manager.workers)
 
 
 def manager_sees(manager: Manager, namespace: str, size: int) -> bool:
