@@ -59,6 +59,8 @@ def build(
         user=check_user(user),
         folder=check_folder(workdir),
     )
+    if output and not output.parent.is_dir():
+        raise ImageError(f"there is no folder {output.parent} for --output: make it first")
     with shown_progress() as progress:
         if name in OWN:
             if add or requirements or package or settings != Settings():

@@ -1,6 +1,7 @@
 """`edgewise local`: real Kubernetes clusters on this machine."""
 
 import json
+import shlex
 import sys
 import time
 from collections import deque
@@ -12,6 +13,7 @@ from typing import Annotated
 import typer
 
 from edgewise.cli import local_fault, local_status
+from edgewise.cli.interruption import uninterrupted
 from edgewise.cli.local_choice import (
     AsJson,
     Name,
@@ -79,7 +81,8 @@ def up(
     if trouble:
         print(
             f"edgewise: {trouble}: starting {counted(wanted, 'simulated node')} instead, whose "
-            "pods run without a process behind them",
+            "pods run without a process behind them"
+            + (", and without the latency" if latency else ""),
             file=sys.stderr,
         )
         wanted, simulated_nodes = 0, simulated_nodes + wanted
@@ -101,7 +104,7 @@ def up(
         return
     count = counted(spec.nodes + spec.simulated_nodes, "node")
     print(f"cluster {name} is ready after {seconds} s: {count} at {cluster.server}")
-    print(f"  export KUBECONFIG={cluster.kubeconfig}")
+    print(f"  export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
 
 
 def counted(number: int, thing: str) -> str:
@@ -118,7 +121,8 @@ def taken_down_on_failure(name: str, *, keep: bool) -> Iterator[None]:
         if not existed and not keep and Home.of(name).path.exists():
             with suppress(OSError):  # perhaps it is the terminal that has gone
                 print(f"edgewise: taking {name} down again", file=sys.stderr, flush=True)
-            clusters.down(name)
+            with uninterrupted():
+                clusters.down(name)
         raise
 
 

@@ -99,6 +99,8 @@ def api_server(home: Home, record: ClusterRecord) -> Flags:
         "enable-aggregator-routing": True,
         "allow-privileged": True,
         "profiling": False,
+        # Without, it waits for open watches when it is asked to end, for a minute.
+        "shutdown-watch-termination-grace-period": "1s",
     }
     if record.spec.real:
         return options | {
@@ -185,7 +187,7 @@ def corefile(home: Home) -> str:
 .:53 {{
     errors
     kubernetes cluster.local in-addr.arpa {{
-        kubeconfig {home.component_kubeconfig("coredns")}
+        kubeconfig "{home.component_kubeconfig("coredns")}"
         pods insecure
         ttl 5
     }}

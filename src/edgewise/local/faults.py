@@ -80,7 +80,7 @@ def restart(cluster: Cluster, name: str) -> None:
                 f"{name} of cluster {cluster.name!r} did not start again within "
                 f"{_RESTART_SECONDS:.0f} s; see `edgewise local logs --name {cluster.name} {name}`"
             )
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def pause(cluster: Cluster, name: str) -> None:

@@ -158,13 +158,16 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        content = yaml.safe_load(path.read_text()) or {}
+        content = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, ValueError) as error:
         raise LocalError(f"{path} is not a kubeconfig ({error}); mend or move it") from error
+    if content is None:
+        return {}  # an empty file
     trouble = _trouble(content)
     if trouble:
         raise LocalError(f"{path} is not a kubeconfig ({trouble}); mend or move it")
-    return content
+    found: dict[str, Any] = content
+    return found
 
 
 def _trouble(content: Any) -> str:

@@ -118,10 +118,12 @@ async def test_a_paused_api_server_is_silent_until_it_is_resumed(cluster: Cluste
     await until_all_is_well(cluster)
 
 
-async def test_a_restart_returns_when_the_successor_runs(cluster: Cluster) -> None:
-    before = faults.main_process(cluster, "kube-scheduler")
-    faults.restart(cluster, "kube-scheduler")
-    assert faults.main_process(cluster, "kube-scheduler") not in (None, before)
+@pytest.mark.parametrize("name", ["kube-scheduler", "kube-apiserver"])
+async def test_a_restart_returns_when_the_successor_runs(cluster: Cluster, name: str) -> None:
+    before = faults.main_process(cluster, name)
+    faults.restart(cluster, name)
+    assert faults.main_process(cluster, name) not in (None, before)
+    await until_all_is_well(cluster)
 
 
 async def test_a_cut_node_counts_as_lost_until_its_cable_is_mended(

@@ -22,6 +22,7 @@ from edgewise.local.images import App, Image, ImageError
         ("--workdir", "rel", "absolute"),
         ("--workdir", "", "absolute"),
         ("--env", "=x", "NAME=VALUE"),
+        ("--output", "/nowhere/at/all.tar", "no folder"),
     ],
 )
 def test_what_would_make_a_broken_image_is_refused(

@@ -139,6 +139,7 @@ def test_a_context_of_the_same_name_but_another_cluster_stays(home: Home, mine: 
     [
         b"{ not yaml",
         b"hello",
+        b"[]",
         b"clusters: hello",
         b"users: {a: 1}",
         b"contexts: [hello]",
