@@ -29,6 +29,8 @@ from edgewise.kube.tls import TlsContexts
 # A receive buffer of this size lets a burst of watch events be split in one go.
 READ_BUFFER = 1 << 20
 CONNECT_TIMEOUT_SECONDS = 10.0
+# A proxy's tunnel and TLS included, which can hang when the connection itself stands.
+STREAM_CONNECT_TIMEOUT_SECONDS = 15.0
 
 # Probe after 15 quiet seconds, then every 5; the third without an answer ends the connection.
 KEEPALIVE = {
@@ -142,7 +144,10 @@ class Transport:
                 self._url(path, params),
                 headers=sent,
                 timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=CONNECT_TIMEOUT_SECONDS, sock_read=idle_timeout
+                    total=None,
+                    connect=min(STREAM_CONNECT_TIMEOUT_SECONDS, idle_timeout or float("inf")),
+                    sock_connect=CONNECT_TIMEOUT_SECONDS,
+                    sock_read=idle_timeout,
                 ),
                 allow_redirects=False,
                 proxy=self.access.proxy,

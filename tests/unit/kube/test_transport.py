@@ -408,6 +408,19 @@ async def test_a_proxy_that_is_away_is_named_without_its_password(tmp_path: Path
     assert "hunter2" not in str(told.value)
 
 
+async def test_a_watch_does_not_wait_for_ever_for_a_proxy_that_says_nothing() -> None:
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client gives up
+
+    async with (
+        raw_serving(deaf) as proxy,
+        Client(Access(server="https://edge.example:6443", proxy=proxy)) as client,
+    ):
+        changes = client.watch(ConfigMap, resource_version="1", idle_timeout=0.2)
+        with pytest.raises(errors.Unreachable, match="nobody answers"):
+            await asyncio.wait_for(anext(changes), 10)
+
+
 async def test_a_client_outside_async_with_says_so() -> None:
     with pytest.raises(RuntimeError, match="async with"):
         await Client(Access(server="http://127.0.0.1:1")).version()
