@@ -152,5 +152,6 @@ def error_from_response(code: int, body: bytes, retry_after: str | None = None) 
         text = " ".join(body[:300].decode(errors="replace").split())
         status = Status(message=f"HTTP {code}: {text} ({NOT_KUBERNETES})" if text else "")
     status.code = code
-    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
-    return error_from_status(status, seconds)
+    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
+    # Zero is no advice: obeyed to the letter, it would be asked again without any pause.
+    return error_from_status(status, seconds if 0 < seconds < float("inf") else None)

@@ -276,8 +276,9 @@ class Reflector(Generic[T]):
         delay = self._backoff.delay(self._failures, self._chance)
         asked = getattr(error, "retry_after", None)
         if asked is not None:
-            # Everybody who was sent away comes back at a different moment.
-            delay = min(asked, LONGEST_WISH) * (1 + 0.1 * self._chance())
+            # Everybody who was sent away comes back at a different moment, and one who is sent
+            # away again and again comes less and less often.
+            delay = max(delay, min(asked, LONGEST_WISH) * (1 + 0.1 * self._chance()))
         if error is not None:
             self.last_error = error
             self._restarted(type(error).__name__)

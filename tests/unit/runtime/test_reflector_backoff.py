@@ -116,6 +116,13 @@ def test_who_is_told_to_come_back_later_comes_back_then() -> None:
     assert api.times("watch") == [33, 88]
 
 
+def test_who_is_told_to_come_back_at_once_still_comes_less_and_less_often() -> None:
+    def lay_out(api: FakeApi) -> None:
+        api.lists = [TooManyRequests(429, retry_after=0.01)] * 3
+
+    assert play(lay_out).times("list") == [0, 1, 3, 7]
+
+
 def test_an_expired_continue_token_is_answered_by_one_list_in_one_piece() -> None:
     def lay_out(api: FakeApi) -> None:
         api.lists = [Gone(410)]
