@@ -18,8 +18,9 @@ from edgewise.kube.objects import Object
 Requirement = Callable[[Mapping[str, str]], bool]
 
 _SET = re.compile(r"^(?P<key>\S+)\s+(?P<verb>in|notin)\s*\((?P<values>[^)]*)\)$")
-_EQUAL = re.compile(r"^(?P<key>[^\s=!]+)\s*(?P<verb>==|=|!=)\s*(?P<value>[^\s=!]*)$")
-_EXISTS = re.compile(r"^(?P<absent>!?)\s*(?P<key>[^\s=!,()]+)$")
+_COMPARE = re.compile(r"^(?P<key>[^\s=!<>,()]+)\s*(?P<verb>[<>])\s*(?P<value>[0-9]+)$")
+_EQUAL = re.compile(r"^(?P<key>[^\s=!<>]+)\s*(?P<verb>==|=|!=)\s*(?P<value>[^\s=!]*)$")
+_EXISTS = re.compile(r"^(?P<absent>!?)\s*(?P<key>[^\s=!<>,()]+)$")
 # Commas also separate the values of `in (a, b)`; those are no ends of a requirement.
 _COMMA = re.compile(r",(?![^(]*\))")
 
@@ -72,13 +73,31 @@ def _requirement(text: str) -> Requirement:
     if found := _EQUAL.match(text):
         key, value, equal = found["key"], found["value"], found["verb"] != "!="
         return lambda labels: (labels.get(key) == value) is equal
+    if found := _COMPARE.match(text):
+        key, limit, above = found["key"], _integer(found["value"]), found["verb"] == ">"
+        if limit is not None:
+            return lambda labels: _lies_beyond(limit, _integer(labels.get(key, "")), above)
     if found := _EXISTS.match(text):
         key, present = found["key"], not found["absent"]
         return lambda labels: (key in labels) is present
     raise SelectorError(
         f"the label selector has a part that cannot be read: {text!r}; "
-        "write it like 'app=web', 'tier in (a, b)', 'app' or '!app'"
+        "write it like 'app=web', 'tier in (a, b)', 'app', '!app' or 'level>5'"
     )
+
+
+def _integer(text: str) -> int | None:
+    """A label's value as the API server compares it: in 64 bits, or not at all."""
+    # A label cannot begin with a sign, and int() would read more than Go does.
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    return number if (number := int(text)) < 1 << 63 else None
+
+
+def _lies_beyond(limit: int, number: int | None, above: bool) -> bool:
+    if number is None:
+        return False
+    return number > limit if above else number < limit
 
 
 def parse_fields(selector: str) -> list[tuple[tuple[str, ...], str, bool]]:

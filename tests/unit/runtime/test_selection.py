@@ -50,10 +50,21 @@ def thing(spec: Spec | None = None, **labels: str) -> Thing:
         ("app=web,tier=back", False),
         ("edgewise.dev/session=s-1", True),
         ("app=", False),
+        ("level>6", True),
+        ("level > 7", False),
+        ("level<8", True),
+        ("level < 7", False),
+        ("level>6,level<8", True),
+        ("app>5", False),
+        ("app<5", False),
+        ("missing<5", False),
+        ("huge>5", False),
     ],
 )
 def test_labels(selector: str, selected: bool) -> None:
-    obj = thing(app="web", tier="front", **{"edgewise.dev/session": "s-1"})
+    obj = thing(
+        app="web", tier="front", level="07", huge="9" * 19, **{"edgewise.dev/session": "s-1"}
+    )
     assert Selection(labels=selector).matcher()(obj) is selected
 
 
@@ -90,7 +101,10 @@ def test_namespaces() -> None:
     assert not Selection(namespace="bank").matcher()(thing())
 
 
-@pytest.mark.parametrize("labels", ["app in web", "a b", "=x", "app in (a"])
+@pytest.mark.parametrize(
+    "labels",
+    ["app in web", "a b", "=x", "app in (a", "v>", "v>a", "v>=5", "!v<5", "v>-1", "v<" + "9" * 19],
+)
 def test_labels_that_cannot_be_read(labels: str) -> None:
     with pytest.raises(SelectorError, match="cannot be read"):
         Selection(labels=labels).matcher()
