@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edgewise.kube.errors import ConfigError
+from edgewise.kube.errors import UNREADABLE_JSON, ConfigError
 from edgewise.kube.kubeconfig import Exec
 from edgewise.kube.tls import ClientCertificate, Pem
 
@@ -161,7 +161,7 @@ class ExecPlugin:
         output = await self._call(interactive)
         try:
             answer = msgspec.json.decode(output, type=_PluginAnswer)
-        except msgspec.DecodeError as error:
+        except UNREADABLE_JSON as error:
             raise ConfigError(
                 f"the credential plugin {self._plugin.command} printed something else "
                 f"than an ExecCredential: {error}"

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from edgewise.kube.errors import NOT_KUBERNETES, Undecodable
+from edgewise.kube.errors import NOT_KUBERNETES, UNREADABLE_JSON, Undecodable
 from edgewise.kube.objects import Object
 from edgewise.kube.watching import mend
 
@@ -58,7 +58,7 @@ def decode(kind: type[T], content: bytes) -> T:
         return decoded
     except msgspec.ValidationError as error:
         return mend(kind, content, error)
-    except msgspec.DecodeError as error:
+    except UNREADABLE_JSON as error:
         raise Undecodable(
             f"the API server sent a broken answer: {error} ({NOT_KUBERNETES})"
         ) from error
@@ -69,7 +69,7 @@ def decode_list(kind: type[T], content: bytes) -> Listing[T]:
         document = _list_decoder(kind).decode(content)
     except msgspec.ValidationError as error:
         document = _one_by_one(kind, content, error)
-    except msgspec.DecodeError as error:
+    except UNREADABLE_JSON as error:
         raise Undecodable(f"the API server sent a broken list: {error}") from error
     return Listing(
         document.items or [],
@@ -82,7 +82,7 @@ def _one_by_one(kind: type[T], content: bytes, error: msgspec.ValidationError) -
     """Finds the odd one out, and mends it; what cannot be mended is named."""
     try:
         document = _raw_lists.decode(content)
-    except msgspec.ValidationError:
+    except UNREADABLE_JSON:
         raise Undecodable(f"the list of {kind.KIND.plural} does not fit: {error}") from error
     return _ListDocument(
         metadata=document.metadata,

@@ -9,6 +9,9 @@ from typing import Any
 
 import msgspec
 
+# What is no JSON, or not of its type. msgspec lets the error of broken UTF-8 through as it is.
+UNREADABLE_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+
 
 class KubeError(Exception):
     """The base of everything that this layer raises on purpose."""
@@ -146,7 +149,7 @@ def error_from_response(code: int, body: bytes, retry_after: str | None = None) 
     """The typed error for an HTTP answer, also where a proxy on the way wrote the body."""
     try:
         status = _status_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE_JSON:
         status = Status()
     if status.kind != "Status":
         text = " ".join(body[:300].decode(errors="replace").split())

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from edgewise.kube.errors import Status, Undecodable, error_from_status
+from edgewise.kube.errors import UNREADABLE_JSON, Status, Undecodable, error_from_status
 from edgewise.kube.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -92,18 +92,25 @@ class ChangeDecoder(Generic[T]):
             if not line.startswith(_ERROR):
                 return self._decode(line)
         except msgspec.ValidationError as error:
-            if (mended := self._mended(line, error)) is not None:
-                return mended
-        except msgspec.DecodeError as error:
-            raise Undecodable(f"the API server sent a broken watch event: {error}") from error
-        raise error_from_status(_statuses.decode(_envelopes.decode(line).object))
+            return self._unusual(line, error)
+        except UNREADABLE_JSON as error:
+            raise _broken(error) from error
+        return self._unusual(line, None)
 
-    def _mended(self, line: bytes, error: msgspec.ValidationError) -> Change[T] | None:
-        envelope = _envelopes.decode(line)
-        if envelope.type == "ERROR":
-            return None
-        obj = mend(self._kind, bytes(envelope.object), error)
-        return Change(ChangeType(envelope.type), obj)
+    def _unusual(self, line: bytes, error: msgspec.ValidationError | None) -> Change[T]:
+        """An ERROR event, which is raised, or an object that does not fit and may be mended."""
+        try:
+            envelope = _envelopes.decode(line)
+            if error is None or envelope.type == "ERROR":
+                raise error_from_status(_statuses.decode(envelope.object))
+            change = msgspec.convert(envelope.type, ChangeType)
+        except UNREADABLE_JSON as worse:
+            raise _broken(worse) from worse
+        return Change(change, mend(self._kind, bytes(envelope.object), error))
+
+
+def _broken(error: Exception) -> Undecodable:
+    return Undecodable(f"the API server sent a broken watch event: {error}")
 
 
 def mend(kind: type[T], document: bytes, error: msgspec.ValidationError) -> T:
@@ -111,7 +118,7 @@ def mend(kind: type[T], document: bytes, error: msgspec.ValidationError) -> T:
     broken = undecodable(kind, document, error)
     try:
         mended = kind.mended(document)
-    except msgspec.DecodeError:
+    except UNREADABLE_JSON:
         mended = None
     if mended is None:
         raise broken from error
@@ -125,7 +132,7 @@ def undecodable(
     """Names the object that does not fit its type, so that somebody can repair it."""
     try:
         metadata = _headers.decode(document).metadata
-    except msgspec.DecodeError:
+    except UNREADABLE_JSON:
         metadata = {}
     name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
     return Undecodable(f"{kind.KIND.kind} {name} does not fit its type: {error}")

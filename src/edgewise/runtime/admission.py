@@ -96,7 +96,7 @@ def _objects(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def read_review(body: bytes, kind: type[T]) -> AdmissionRequest[T]:
-    """The question in an AdmissionReview; msgspec.DecodeError if it cannot be understood."""
+    """The question in an AdmissionReview; one of UNREADABLE_JSON if it cannot be understood."""
     review = _reviews.decode(body)
     if review.api_version != API_VERSION:
         raise msgspec.ValidationError(f"{review.api_version} is not {API_VERSION}")

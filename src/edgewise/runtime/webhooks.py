@@ -37,6 +37,7 @@ from edgewise.kube.admission import (
     WebhookRule,
 )
 from edgewise.kube.admission import Webhook as WebhookEntry
+from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.kube.objects import Object
 from edgewise.runtime.admission import (
     Denied,
@@ -235,7 +236,7 @@ async def _review(webhook: Webhook[Any], body: bytes) -> tuple[web.Response, str
     """The answer. Where there is no verdict, an HTTP error leaves it to the failure policy."""
     try:
         request = read_review(body, webhook.kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE_JSON as error:
         return web.Response(status=400, text=f"not an admission review: {error}"), "unreadable"
     try:
         async with asyncio.timeout(webhook.timeout_seconds):

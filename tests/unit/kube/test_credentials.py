@@ -161,6 +161,10 @@ FAILURES = {
         "failed with exit code 1: no session",
     ),
     "it prints something else": ("print('hello')", "something else than an ExecCredential"),
+    "it prints broken text": (
+        'sys.stdout.buffer.write(b\'{"kind":"\\xff"}\')',
+        "something else than an ExecCredential",
+    ),
     "it gives nothing": ("answer()", "neither a token nor a client certificate"),
     "it speaks another version": (
         "info['apiVersion'] = 'other/v1'; answer(token='t')",

@@ -48,3 +48,24 @@ def test_what_cannot_be_mended_is_named(kind: type[Session] | type[Pod]) -> None
     hopeless = {"metadata": {"name": "odd", "labels": 7}, "spec": {}}
     with pytest.raises(Undecodable, match="odd does not fit its type"):
         decode(kind, json.dumps(hopeless).encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"metadata":{"name":"\xff"}}',
+        b'{"metadata":{"name":"odd","labels":7},"spec":{"x":"\xff"}}',
+        b'{"metadata":{"name":7,"x":"\xff"}}',
+    ],
+)
+@pytest.mark.parametrize("kind", [Session, Pod])
+def test_text_that_is_not_in_utf8_is_told(kind: type[Session] | type[Pod], content: bytes) -> None:
+    with pytest.raises(Undecodable):
+        decode(kind, content)
+    with pytest.raises(Undecodable):
+        decode_list(kind, b'{"items":[%s]}' % content)
+
+
+def test_a_list_that_breaks_off_after_what_does_not_fit_is_told() -> None:
+    with pytest.raises(Undecodable, match="the list of pods does not fit"):
+        decode_list(Pod, b'{"items":[{"metadata":7')

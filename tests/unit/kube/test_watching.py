@@ -98,6 +98,20 @@ def test_an_object_that_does_not_fit_is_named() -> None:
         )
 
 
-def test_a_broken_line_is_told() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b'{"type":"ADDED","object":{',
+        b'{"type":"ADDED","object":{"metadata":{"name":"\xff"}}}',
+        b'{"type":"ADDED","object":{"data":7',
+        b'{"type":"BOOKMARK","object":{"metadata":{"name":"\xff"}}}',
+        b'{"type":"ERROR"',
+        b'{"type":"ERROR","object":{"message":"\xff"}}',
+        b'{"type":"ERROR","object":{"code":"x"}}',
+        b'{"type":"NEWS","object":{}}',
+    ],
+)
+def test_a_broken_line_is_told(line: bytes) -> None:
     with pytest.raises(errors.Undecodable, match="broken watch event"):
-        ChangeDecoder(ConfigMap).decode(b'{"type":"ADDED","object":{')
+        ChangeDecoder(ConfigMap).decode(line)

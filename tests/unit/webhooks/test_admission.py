@@ -20,6 +20,7 @@ from edgewise.runtime.admission import (
     read_review,
     write_review,
 )
+from edgewise.runtime.webhooks import Webhook, _review
 
 SENT = {"metadata": {"name": "a"}, "data": {"x": "1"}, "unknown": True}
 
@@ -74,6 +75,13 @@ def test_a_deletion_has_only_the_old_object() -> None:
 def test_what_is_no_review_is_refused(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         read_review(body, ConfigMap)
+
+
+async def test_a_review_that_is_not_in_utf8_is_the_fault_of_who_asks() -> None:
+    webhook = Webhook(name="x", kind=ConfigMap, review=lambda _: Allowed())
+    for body in (review().replace(b"u-1", b"\xff"), review().replace(b'"x":"1"', b'"x":"\xff"')):
+        response, outcome = await _review(webhook, body)
+        assert (response.status, outcome) == (400, "unreadable")
 
 
 def test_answers() -> None:
