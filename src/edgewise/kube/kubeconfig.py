@@ -140,6 +140,11 @@ def _absolute(part: PartT, file: Path, fields: Sequence[str]) -> PartT:
     return part
 
 
+# PyYAML lets these through as they are: for the 30th of February, a number without digits, a tag
+# that its value does not fit, and brackets in brackets in brackets.
+_PYYAML_SLIPS = (ValueError, LookupError, AttributeError, RecursionError)
+
+
 def _parse(file: Path) -> _Document:
     try:
         content = yaml.safe_load(file.read_bytes())
@@ -147,7 +152,7 @@ def _parse(file: Path) -> _Document:
         raise ConfigError(
             f"cannot read the kubeconfig {file}: {error.strerror or error}"
         ) from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, *_PYYAML_SLIPS) as error:
         raise ConfigError(
             f"the kubeconfig {file} is not valid YAML{_place(error)}: correct it, "
             "or name another file"
@@ -165,7 +170,12 @@ def _parse(file: Path) -> _Document:
         raise ConfigError(f"the kubeconfig {file} is not well formed: {error}") from error
 
 
-def _place(error: yaml.YAMLError) -> str:
+def _place(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return " (it is nested too deeply)"
+    if not isinstance(error, yaml.YAMLError):
+        # Without its value, which may be a secret.
+        return " (a date, a number or a tagged value is none)"
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None)
     where = f" (line {mark.line + 1}" if mark else " ("

@@ -93,6 +93,15 @@ COMPLAINTS: dict[str, tuple[Any, str | None, str]] = {
     ),
     "broken YAML": ("clusters:\n  - name: [\n", None, r"config is not valid YAML \(line 3, "),
     "bytes that are no text": ("\x00\x01", None, r"config is not valid YAML"),
+    "a date that never is": ("a: 2024-02-30", None, r"config is not valid YAML \(a date"),
+    "a number without digits": ("a: 0b_", None, r"config is not valid YAML \(a date, a number"),
+    "a truth that is none": ("a: !!bool x", None, r"not valid YAML \(.* a tagged value is none"),
+    "a time that is none": (
+        "a: !!timestamp x",
+        None,
+        r"not valid YAML \(.* a tagged value is none",
+    ),
+    "brackets without end": ("a: " + "[" * 3000, None, r"not valid YAML \(it is nested too deeply"),
     "something else than a kubeconfig": ("hello", None, "is not a kubeconfig: it holds plain text"),
     "a field of a wrong type": (
         document(clusters=[{"name": "c", "cluster": "x"}]),
