@@ -148,8 +148,16 @@ def _checked_server(server: str, origin: str) -> str:
     try:
         parts = urlsplit(server)
         usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+        # Before a path, that is; in an address that cannot be read, it could be anywhere.
+        person = "@" in (parts.netloc if usable else server)
     except ValueError:
-        usable = False
+        usable, person = False, "@" in server
+    if person:
+        # The address is part of many messages, where a password does not belong.
+        raise ConfigError(
+            f"{origin} has a server address with a name or a password before an @: "
+            "put them into username and password of the user, and leave https://host:6443"
+        )
     if not usable:
         raise ConfigError(
             f"{origin} has the server address {server!r}: it must look like https://host:6443"

@@ -63,6 +63,30 @@ def test_secrets_do_not_show(write: Write) -> None:
     assert "hunter2" not in repr(access.credentials)
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        "https://admin:hunter2@edge.example:6443",
+        "https://hunter2@edge.example:6443",
+        "https://admin:hunter2@edge.example:port",
+        "https://admin:hunter2@[edge",
+        "admin:hunter2@edge.example",
+    ],
+)
+def test_a_password_in_the_address_of_a_server_is_refused_and_not_shown(
+    server: str, write: Write
+) -> None:
+    content = document(clusters=[{"name": "c", "cluster": {"server": server}}])
+    with pytest.raises(ConfigError, match="put them into username and password") as told:
+        load_access(write(content), environment={})
+    assert "hunter2" not in str(told.value)
+
+
+def test_a_path_of_a_server_may_hold_an_at_sign(write: Write) -> None:
+    content = document(clusters=[{"name": "c", "cluster": {"server": "https://edge/me@home"}}])
+    assert load_access(write(content), environment={}).server == "https://edge/me@home"
+
+
 def with_authority(data: str) -> dict[str, Any]:
     cluster = {"server": "https://x", "certificate-authority-data": data}
     return document(clusters=[{"name": "c", "cluster": cluster}])
