@@ -21,6 +21,7 @@ from edgewise.kube.credentials import (
     TokenFile,
     basic,
     bearer,
+    header_text,
 )
 from edgewise.kube.errors import ConfigError
 from edgewise.kube.kubeconfig import Cluster, Context, Kubeconfig, User, read_kubeconfig
@@ -118,7 +119,7 @@ def _from_kubeconfig(
         trust=_trust(cluster, origin),
         credentials=_credentials(user, cluster, certificate, origin, clock),
         certificate=certificate,
-        impersonation=_impersonation(user),
+        impersonation=_impersonation(user, origin),
         proxy=choose_proxy(server, cluster.proxy_url, environment),
         compress=not cluster.disable_compression and not _on_this_machine(server),
         origin=origin,
@@ -218,8 +219,8 @@ def _credentials(
 ) -> Credentials:
     if user.token_file:
         return TokenFile(user.token_file, certificate)
-    if user.token:
-        return Fixed(Identity(bearer(user.token), certificate))
+    if token := header_text(user.token, f"the token of {origin}"):
+        return Fixed(Identity(bearer(token), certificate))
     if user.username:
         return Fixed(Identity(basic(user.username, user.password), certificate))
     if user.exec is not None:
@@ -250,7 +251,7 @@ def _cluster_for_plugin(cluster: Cluster) -> dict[str, Any]:
     return {name: value for name, value in described.items() if value}
 
 
-def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: User, origin: str) -> tuple[tuple[str, str], ...]:
     headers = []
     if user.act_as:
         headers.append(("Impersonate-User", user.act_as))
@@ -261,7 +262,8 @@ def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
         # A header's name has no capitals and few signs; the API server undoes this.
         header = f"Impersonate-Extra-{quote(name.lower(), safe='')}"
         headers.extend((header, value) for value in values)
-    return tuple(headers)
+    what = f"who to act as (as, as-uid, as-groups or as-user-extra) in {origin}"
+    return tuple((name, header_text(value, what)) for name, value in headers)
 
 
 def _in_cluster(environment: Mapping[str, str], account: Path) -> Access:

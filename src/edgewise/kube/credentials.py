@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import time
+import unicodedata
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -60,6 +61,18 @@ class Fixed:
         return None
 
 
+def header_text(value: str, what: str) -> str:
+    """A value that can be sent in a header, without the line end that many editors leave.
+
+    Checked here because aiohttp would complain at every request, and not in a sentence.
+    The value itself may be a secret, and is not shown.
+    """
+    text = value.strip()
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+        raise ConfigError(f"{what} has a line end or another control character in it: correct it")
+    return text
+
+
 def bearer(token: str) -> str:
     return f"Bearer {token}"
 
@@ -87,8 +100,8 @@ class TokenFile:
         now = self._clock()
         if self._identity is None or now - self._read_at >= TOKEN_FILE_RECHECK_SECONDS:
             try:
-                token = self._path.read_text().strip()
-            except (OSError, UnicodeDecodeError) as error:
+                token = header_text(self._path.read_text(), "the token")
+            except (OSError, UnicodeDecodeError, ConfigError) as error:
                 token = ""
                 if self._identity is None:
                     raise ConfigError(
@@ -173,7 +186,9 @@ class ExecPlugin:
                 f"{answer.kind or 'nothing'} {answer.api_version} instead of an "
                 f"ExecCredential {self._plugin.api_version}"
             )
-        if status is None or not (status.token or status.client_certificate_data):
+        token = status.token if status is not None else ""
+        token = header_text(token, f"the token of the credential plugin {self._plugin.command}")
+        if status is None or not (token or status.client_certificate_data):
             raise ConfigError(
                 f"the credential plugin {self._plugin.command} gave neither a token nor a "
                 "client certificate"
@@ -184,7 +199,7 @@ class ExecPlugin:
                 Pem(data=status.client_certificate_data.encode()),
                 Pem(data=status.client_key_data.encode()),
             )
-        identity = Identity(bearer(status.token) if status.token else "", certificate)
+        identity = Identity(bearer(token) if token else "", certificate)
         self._valid_until = float("inf")
         if status.expiration_timestamp is not None:
             end = status.expiration_timestamp

@@ -87,6 +87,32 @@ def test_a_path_of_a_server_may_hold_an_at_sign(write: Write) -> None:
     assert load_access(write(content), environment={}).server == "https://edge/me@home"
 
 
+@pytest.mark.parametrize("token", ["hunter2\n", " hunter2\r\n"])
+async def test_the_line_end_of_a_token_is_not_part_of_it(token: str, write: Write) -> None:
+    content = document(users=[{"name": "u", "user": {"token": token}}])
+    access = load_access(write(content), environment={})
+    assert (await access.credentials.identity()).authorization == "Bearer hunter2"
+
+
+@pytest.mark.parametrize(
+    ("user", "sentence"),
+    [
+        ({"token": "hunter2\nhunter2"}, "the token of context 'one' .* has a line end"),
+        ({"token": "hunter2\0hunter2"}, "another control character in it"),
+        ({"as": "hunter2\nX: y"}, "who to act as .* in context 'one' .* has a line end"),
+        ({"as-uid": "hunter2\rx"}, "who to act as .* has a line end"),
+        ({"as": "a", "as-groups": ["b", "hunter2\nx"]}, "who to act as .* has a line end"),
+        ({"as": "a", "as-user-extra": {"b": ["hunter2\nx"]}}, "who to act as .* has a line end"),
+    ],
+)
+def test_what_no_header_can_hold_is_refused_and_not_shown(
+    user: dict[str, Any], sentence: str, write: Write
+) -> None:
+    with pytest.raises(ConfigError, match=sentence) as told:
+        load_access(write(document(users=[{"name": "u", "user": user}])), environment={})
+    assert "hunter2" not in str(told.value)
+
+
 def with_authority(data: str) -> dict[str, Any]:
     cluster = {"server": "https://x", "certificate-authority-data": data}
     return document(clusters=[{"name": "c", "cluster": cluster}])

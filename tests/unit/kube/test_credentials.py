@@ -52,7 +52,10 @@ async def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     assert await token_of(credentials) == "two"
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_text("")])
+@pytest.mark.parametrize(
+    "damage",
+    [Path.unlink, lambda file: file.write_text(""), lambda file: file.write_text("t\0\0w")],
+)
 async def test_a_token_file_that_is_being_rewritten_leaves_the_old_token(
     tmp_path: Path, damage: Any
 ) -> None:
@@ -63,6 +66,14 @@ async def test_a_token_file_that_is_being_rewritten_leaves_the_old_token(
     damage(file)
     clock.now += 10
     assert await token_of(credentials) == "one"
+
+
+async def test_a_token_file_of_several_lines_is_told_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("hunter2\nhunter2\n")
+    with pytest.raises(ConfigError, match=r"token file .*: the token has a line end") as told:
+        await TokenFile(str(file)).identity()
+    assert "hunter2" not in str(told.value)
 
 
 async def test_a_token_file_that_never_was_is_told(tmp_path: Path) -> None:
@@ -165,6 +176,8 @@ FAILURES = {
         'sys.stdout.buffer.write(b\'{"kind":"\\xff"}\')',
         "something else than an ExecCredential",
     ),
+    "it gives a token of two lines": ("answer(token='t\\nt')", "the token of .* has a line end"),
+    "it gives a token of nothing": ("answer(token='\\n')", "neither a token nor a client"),
     "it gives nothing": ("answer()", "neither a token nor a client certificate"),
     "it speaks another version": (
         "info['apiVersion'] = 'other/v1'; answer(token='t')",
