@@ -236,9 +236,9 @@ class ExecPlugin:
                 # What it asks or tells somebody at a terminal is for them to see.
                 stderr=None if interactive else asyncio.subprocess.PIPE,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # the latter for a NUL
             hint = f" {plugin.install_hint.strip()}" if plugin.install_hint else ""
-            problem = f"cannot be started: {error.strerror}"
+            problem = f"cannot be started: {getattr(error, 'strerror', None) or error}"
             if isinstance(error, FileNotFoundError):
                 problem = "is not installed"
             raise ConfigError(

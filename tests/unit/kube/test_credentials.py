@@ -210,6 +210,20 @@ async def test_a_plugin_that_cannot_be_run_is_told(tmp_path: Path) -> None:
         await ExecPlugin(settings).identity()
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Exec(command="no\0plugin", api_version=V1),
+        Exec(command="true", args=["\0"], api_version=V1),
+        Exec(command="true", env=[ExecVariable(name="A=B")], api_version=V1),
+    ],
+    ids=["command", "argument", "variable"],
+)
+async def test_what_cannot_be_given_to_a_program_is_told(settings: Exec) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be started: (embedded null|illegal env)"):
+        await ExecPlugin(settings).identity()
+
+
 async def test_a_plugin_that_must_ask_needs_a_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
