@@ -153,6 +153,10 @@ class Workers:
                 return
             try:
                 await self._pass(key)
+            except Exception:
+                # Even the error of a controller may be one that nothing can be made of.
+                self._log.exception("%s: failed in a way that cannot be told", key)
+                self.queue.retry(key)
             finally:
                 self.queue.done(key)
 
@@ -164,6 +168,8 @@ class Workers:
             async with asyncio.timeout(self.controller.timeout):
                 await self._api.settle(reconciling)
                 answer = await self.controller.reconcile_key(key)
+            self._succeeded(key, answer)
+            self._api.settled(reconciling)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -174,14 +180,15 @@ class Workers:
             self._failed(key, RuntimeError("what it waited for was cancelled"))
         except Exception as error:
             self._failed(key, error)
-        else:
-            self._api.settled(reconciling)
-            self._succeeded(key, answer)
         finally:
             CURRENT.reset(token)
             self._took(self._monotonic() - started)
 
-    def _succeeded(self, key: Key, answer: Requeue | None) -> None:
+    def _succeeded(self, key: Key, answer: Any) -> None:
+        if not _can_be_followed(answer):
+            raise ReconcileError(
+                f"reconcile of {self.name} returned {answer!r}: return a Requeue or None"
+            )
         self.queue.forget(key)
         self._outcomes["done"].inc()
         if answer is None:
@@ -214,6 +221,15 @@ class Workers:
             next_time,
             exc_info=None if expected else error,
         )
+
+
+def _can_be_followed(answer: Any) -> bool:
+    """Whether a controller answered what its type promises; nobody has checked that before."""
+    if answer is None:
+        return True
+    return isinstance(answer, Requeue) and all(
+        isinstance(when, int | float | None) for when in (answer.delay, answer.moment)
+    )
 
 
 def _only_status(old: Object | None, new: Object | None) -> bool:

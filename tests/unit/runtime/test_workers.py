@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
@@ -11,6 +15,7 @@ from edgewise.kube.objects import Key, Object, OwnerReference
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
 from edgewise.runtime.requeue import Requeue
+from edgewise.runtime.retry import TryAgainAfter
 from edgewise.runtime.watches import owned
 from edgewise.testing.eventually import eventually
 
@@ -36,6 +41,27 @@ class Careless(Controller[ConfigMap]):
         shared.cancel()
         await shared
         return None
+
+
+class Mistaken(Controller[ConfigMap]):
+    """Does or returns something that its type does not allow."""
+
+    workers = 1
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.passes = 0
+
+    async def reconcile(self, obj: ConfigMap) -> Requeue | None:
+        self.passes += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[no-any-return]
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
 
 
 def numbered(obj: Object, revision: int) -> None:
@@ -92,3 +118,41 @@ async def test_a_worker_survives_that_what_it_waited_for_was_cancelled() -> None
     finally:
         await workers.stop()
     assert not workers.alive
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [5, "soon", Requeue, Requeue(delay="5"), Requeue.at("noon")],
+    ids=repr,  # type: ignore[arg-type]
+)
+async def test_a_wrong_answer_is_an_error_that_says_what_to_return(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    controller = Mistaken(answer)
+    await passing_over(controller, lambda: controller.passes > 2)
+    assert (
+        f"ns/a: reconcile of Mistaken returned {answer!r}: return a Requeue or None; trying again"
+        in caplog.records[0].getMessage()
+    )
+
+
+@pytest.mark.parametrize(
+    "error", [TryAgainAfter("later", "30"), Unspeakable()], ids=["after", "str"]
+)  # type: ignore[arg-type]
+async def test_an_error_that_nothing_can_be_made_of_ends_no_worker(error: Exception) -> None:
+    controller = Mistaken(error)
+    await passing_over(controller, lambda: controller.passes > 2)
+
+
+async def passing_over(controller: Controller[ConfigMap], until: Callable[[], bool]) -> None:
+    """Let its workers work on one object until then; nothing ends them."""
+    manager = managing(controller)
+    manager.caches.of(ConfigMap).replace([config("a", 1)], "1")
+    workers = manager.workers[0]
+    workers.add_all()
+    workers.start()
+    try:
+        await eventually(until)
+        assert workers.alive
+    finally:
+        await workers.stop()
