@@ -107,8 +107,19 @@ class Workers:
                 self._add_concerned(watch, obj, bulk=True)
 
     def _add_concerned(self, watch: Watch, obj: Object, *, bulk: bool) -> None:
-        for key in watch.route(obj, self.controller.kind.KIND, self.controller.cache):
-            self.queue.add(key, bulk=bulk)
+        try:
+            for key in watch.route(obj, self.controller.kind.KIND, self.controller.cache):
+                if not isinstance(key, Key):
+                    raise TypeError(f"{key!r} is not a Key: name objects as Key(namespace, name)")
+                self.queue.add(key, bulk=bulk)
+        except Exception:
+            # A mapping that fails on one object must not hide the others, now or at the start.
+            self._log.exception(
+                "%s cannot tell whom %s %s concerns, and wakes nobody for it",
+                self.name,
+                watch.kind.KIND.kind,
+                obj.key,
+            )
 
     # What empties it ----------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from edgewise.kube.client import Client
@@ -16,7 +17,7 @@ from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import TryAgainAfter
-from edgewise.runtime.watches import owned
+from edgewise.runtime.watches import CacheView, mapped, owned
 from edgewise.testing.eventually import eventually
 
 
@@ -103,6 +104,59 @@ async def test_at_its_turn_whoever_is_concerned_is_due_also_if_it_is_gone() -> N
     assert {queue.take(), queue.take()} == {Key("ns", "there"), Key("ns", "gone")}
     manager.caches.of(ConfigMap).apply(config("new", 6))
     assert queue.take() == Key("ns", "new")
+
+
+def by_label(secret: Secret, _: CacheView) -> list[Key]:
+    return [Key("ns", secret.metadata.labels["for"])]
+
+
+def by_name_alone(secret: Secret, _: CacheView) -> Any:
+    return secret.metadata.labels.get("for", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("by", "woken", "why"),
+    [
+        (by_label, {Key("ns", "b")}, "KeyError: 'for'"),
+        (by_name_alone, set(), "'n' is not a Key: name objects as Key(namespace, name)"),
+    ],
+)
+async def test_a_mapping_that_fails_on_one_object_wakes_for_the_others_at_the_start_and_later(
+    by: Any, woken: set[Key], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Mapping(Controller[ConfigMap]):
+        watches = (mapped(Secret, by=by),)
+
+        async def reconcile(self, obj: ConfigMap) -> Requeue | None:
+            return None
+
+    manager = managing(Mapping())
+    workers, cache = manager.workers[0], manager.caches.of(Secret)
+    plain, labelled = Secret.named("plain", "ns"), Secret.named("labelled", "ns")
+    labelled.metadata.labels = {"for": "b"}
+    for obj in (plain, labelled):
+        numbered(obj, 1)
+
+    def check() -> None:
+        said = "Mapping cannot tell whom Secret ns/plain concerns, and wakes nobody for it"
+        assert said in caplog.text
+        assert why in caplog.text
+        assert "a listener of" not in caplog.text
+        due = set()
+        while (key := workers.queue.take()) is not None:
+            due.add(key)
+            workers.queue.done(key)
+        assert due == woken
+        caplog.clear()
+
+    cache.replace([plain, labelled], "1")
+    workers.add_all()
+    check()
+    for obj in (plain, labelled):
+        changed = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata))
+        numbered(changed, 2)
+        cache.apply(changed)
+    check()
 
 
 async def test_a_worker_survives_that_what_it_waited_for_was_cancelled() -> None:
