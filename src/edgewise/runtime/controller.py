@@ -15,6 +15,7 @@ at how things are and brings them closer to how they should be.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable
@@ -98,3 +99,64 @@ class Controller(Generic[T]):
         if answer is None:
             await self.api.remove_finalizer(obj, self.finalizer)
         return answer
+
+
+def check_controller(controller: Any) -> None:
+    """Raise TypeError, in one sentence, for what would otherwise fail at every reconcile."""
+    if isinstance(controller, type):
+        name = controller.__name__
+        raise TypeError(f"give the manager an instance, {name}(), not the class {name}")
+    if not isinstance(controller, Controller):
+        raise TypeError(f"{controller!r} is not a Controller")
+    name = controller.name
+    kind: Any = getattr(controller, "kind", None)
+    if kind is None:
+        raise TypeError(f"say which kind {name} is for: class {name}(Controller[…])")
+    if not _is_kind(kind):
+        raise TypeError(
+            f"{name} is for {_called(kind)}, which is no kind of object: "
+            "name a subclass of Object that has a KIND, such as Controller[Pod]"
+        )
+    _check_watches(name, controller.watches)
+    # Who works from the bare name decides what else is called.
+    if type(controller).reconcile_key is Controller.reconcile_key:
+        _check_method(controller, "reconcile")
+        if controller.finalizer:
+            _check_method(controller, "finalize")
+
+
+def _check_watches(name: str, watches: Any) -> None:
+    if not isinstance(watches, tuple | list):
+        raise TypeError(f"watches of {name} is not a tuple: write watches = (owned(…),)")
+    for watch in watches:
+        if not isinstance(watch, Watch):
+            what = _called(watch)
+            raise TypeError(
+                f"watches of {name} names {what} without saying whom it wakes: "
+                f"write owned({what}), mapped({what}, by=…) or read({what})"
+            )
+        if not _is_kind(watch.kind):
+            raise TypeError(
+                f"{name} watches {_called(watch.kind)}, which is no kind of object: "
+                "name a subclass of Object that has a KIND, such as owned(Pod)"
+            )
+
+
+def _check_method(controller: Controller[Any], method: str) -> None:
+    name, written = controller.name, getattr(controller, method)
+    if getattr(type(controller), method) is getattr(Controller, method):
+        why = "" if method == "reconcile" else " and has a finalizer"
+        raise TypeError(
+            f"{name} does not define {method}{why}: write async def {method}(self, obj) in it"
+        )
+    # What is no plain function, such as a mock, may well answer something to wait for.
+    if inspect.ismethod(written) and not inspect.iscoroutinefunction(inspect.unwrap(written)):
+        raise TypeError(f"{method} of {name} is not async: write async def {method}(self, obj)")
+
+
+def _is_kind(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Object) and hasattr(kind, "KIND")
+
+
+def _called(thing: Any) -> str:
+    return thing.__name__ if isinstance(thing, type) else repr(thing)

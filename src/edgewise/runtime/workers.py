@@ -14,7 +14,7 @@ from edgewise.kube.errors import KubeError
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.api import Api
 from edgewise.runtime.cache import Cache
-from edgewise.runtime.controller import Controller
+from edgewise.runtime.controller import Controller, check_controller
 from edgewise.runtime.events import EventRecorder
 from edgewise.runtime.metrics import Metrics, QueueMetrics
 from edgewise.runtime.queue import QueueClosed, WorkQueue
@@ -41,6 +41,7 @@ class Workers:
         random: Random | None = None,
         metrics: Metrics | None = None,
     ) -> None:
+        check_controller(controller)
         self.controller = controller
         self.name = controller.name
         self._api = api
@@ -50,8 +51,6 @@ class Workers:
         random = random or Random()
         metrics = metrics or Metrics()
 
-        if not hasattr(controller, "kind"):
-            raise TypeError(f"say which kind {self.name} is for: class {self.name}(Controller[…])")
         watches = (itself(controller.kind, controller.selection), *controller.watches)
         held: dict[type[Object], Cache[Any]] = {}
         for watch in watches:
