@@ -187,7 +187,7 @@ class Workers:
                 self.queue.add(key)
                 raise
             # Not we were cancelled, but something that the reconcile waited for.
-            self._failed(key, RuntimeError("what it waited for was cancelled"))
+            self._failed(key, ReconcileError("what it waited for was cancelled"))
         except Exception as error:
             self._failed(key, error)
         finally:
@@ -216,21 +216,33 @@ class Workers:
                 self.queue.forget(key)
                 next_time = "when it changes"
             case When.AFTER:
-                next_time = f"in {self.queue.retry(key, after=policy.seconds):.1f} s"
+                next_time = f"in {_duration(self.queue.retry(key, after=policy.seconds))}"
             case When.NOW if self.queue.failures(key) < PATIENCE:
                 self.queue.retry(key, after=0.0)
                 next_time = "now"
             case _:
-                next_time = f"in {self.queue.retry(key):.1f} s"
+                next_time = f"in {_duration(self.queue.retry(key))}"
         expected = isinstance(error, KubeError | ReconcileError | TimeoutError)
         self._log.log(
             logging.INFO if policy.when is When.NOW else logging.WARNING,
             "%s: %s; trying again %s",
             key,
-            error if str(error) else type(error).__name__,
+            _told(error),
             next_time,
             exc_info=None if expected else error,
         )
+
+
+def _told(error: Exception) -> str:
+    """Its text, with its type unless the text was written to be read alone."""
+    text, kind = str(error), type(error).__name__
+    if text and isinstance(error, KubeError | ReconcileError):
+        return text
+    return f"{kind}: {text}" if text else kind
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 def _can_be_followed(answer: Any) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import msgspec
@@ -12,13 +14,17 @@ import pytest
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
 from edgewise.kube.core import ConfigMap, Secret
+from edgewise.kube.errors import Unreachable
 from edgewise.kube.objects import Key, Object, OwnerReference
+from edgewise.runtime.backoff import Backoff
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
 from edgewise.runtime.requeue import Requeue
-from edgewise.runtime.retry import TryAgainAfter
+from edgewise.runtime.retry import ReconcileError, TryAgainAfter, TryAgainNow
 from edgewise.runtime.watches import CacheView, mapped, owned
 from edgewise.testing.eventually import eventually
+
+WORD: Any = "noon"  # where a number belongs
 
 
 class Idle(Controller[ConfigMap]):
@@ -176,8 +182,8 @@ async def test_a_worker_survives_that_what_it_waited_for_was_cancelled() -> None
 
 @pytest.mark.parametrize(
     "answer",
-    [5, "soon", Requeue, Requeue(delay="5"), Requeue.at("noon")],
-    ids=repr,  # type: ignore[arg-type]
+    [5, "soon", Requeue, Requeue(delay=WORD), Requeue.at(WORD)],
+    ids=repr,
 )
 async def test_a_wrong_answer_is_an_error_that_says_what_to_return(
     answer: Any, caplog: pytest.LogCaptureFixture
@@ -191,16 +197,48 @@ async def test_a_wrong_answer_is_an_error_that_says_what_to_return(
 
 
 @pytest.mark.parametrize(
-    "error", [TryAgainAfter("later", "30"), Unspeakable()], ids=["after", "str"]
-)  # type: ignore[arg-type]
+    "error", [TryAgainAfter("later", WORD), Unspeakable()], ids=["after", "str"]
+)
 async def test_an_error_that_nothing_can_be_made_of_ends_no_worker(error: Exception) -> None:
     controller = Mistaken(error)
     await passing_over(controller, lambda: controller.passes > 2)
 
 
-async def passing_over(controller: Controller[ConfigMap], until: Callable[[], bool]) -> None:
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (KeyError("boom"), "ns/a: KeyError: 'boom'; trying again in 40 ms"),
+        (TimeoutError(), "ns/a: TimeoutError; trying again in 40 ms"),
+        (ReconcileError("no node is free"), "ns/a: no node is free; trying again in 40 ms"),
+        (TryAgainAfter("not yet", 2.5), "ns/a: not yet; trying again in 2.5 s"),
+        (TryAgainNow("it moved"), "ns/a: it moved; trying again now"),
+        (Unreachable("no answer"), "ns/a: no answer; trying again in 40 ms"),
+    ],
+    ids=repr,
+)
+async def test_a_failure_says_what_it_was_and_when_it_is_tried_again(
+    error: Exception, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Fixed(Mistaken):
+        backoff = Backoff(first=0.08, factor=1)
+
+    caplog.set_level(logging.INFO)
+    controller = Fixed(error)
+    manager = Manager(Client(Access(server="http://127.0.0.1:1")), [controller], random=Lowest())
+    await passing_over(controller, lambda: controller.passes > 0, manager)
+    assert caplog.messages[0] == line
+
+
+class Lowest(Random):
+    def random(self) -> float:
+        return 0.0
+
+
+async def passing_over(
+    controller: Controller[ConfigMap], until: Callable[[], bool], manager: Manager | None = None
+) -> None:
     """Let its workers work on one object until then; nothing ends them."""
-    manager = managing(controller)
+    manager = manager or managing(controller)
     manager.caches.of(ConfigMap).replace([config("a", 1)], "1")
     workers = manager.workers[0]
     workers.add_all()
