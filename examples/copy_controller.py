@@ -1,20 +1,21 @@
 """Keeps a copy of every ConfigMap that wants one: kubectl label configmap settings copy=yes"""
 
 import asyncio
+import sys
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.core import ConfigMap
+from edgewise.kube.errors import ConfigError
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
-from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.watches import owned
 
 
 class CopyController(Controller[ConfigMap]):
     watches = (owned(ConfigMap),)
 
-    async def reconcile(self, original: ConfigMap) -> Requeue | None:
+    async def reconcile(self, original: ConfigMap) -> None:
         if original.metadata.labels.get("copy") == "yes":
             name, namespace = original.metadata.name, original.metadata.namespace
             copy = ConfigMap.named(f"{name}-copy", namespace, data=original.data)
@@ -23,7 +24,6 @@ class CopyController(Controller[ConfigMap]):
             if present is None or present.data != copy.data:
                 await self.api.apply(copy)
                 self.events.normal(original, "Copied", f"copied to {copy.key}")
-        return None
 
 
 async def main() -> None:
@@ -32,4 +32,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except ConfigError as error:
+        sys.exit(str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -64,6 +65,22 @@ async def test_it_copies_repairs_and_ends_in_good_order(
     assert errors == b""
     names = {each.metadata.name for each in (await client.list(ConfigMap, namespace)).items}
     assert names == {"settings", "settings-copy", "private"}
+
+
+def test_a_kubeconfig_that_cannot_be_used_is_told_in_one_sentence(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("clusters: [")
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLE)],
+        env={**os.environ, "KUBECONFIG": str(broken)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert str(broken) in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_the_page_shows_the_program_that_is_tested() -> None:
