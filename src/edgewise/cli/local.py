@@ -119,9 +119,9 @@ def taken_down_on_failure(name: str, *, keep: bool) -> Iterator[None]:
         yield
     except BaseException:
         if not existed and not keep and Home.of(name).path.exists():
-            with suppress(OSError):  # perhaps it is the terminal that has gone
-                print(f"edgewise: taking {name} down again", file=sys.stderr, flush=True)
             with uninterrupted():
+                with suppress(OSError):  # perhaps it is the terminal that has gone
+                    print(f"edgewise: taking {name} down again", file=sys.stderr, flush=True)
                 clusters.down(name)
         raise
 

@@ -147,8 +147,8 @@ class Mirror:
                 # It does answer; the watch will say what it thinks of us.
                 self._complaint = f"answers with an error: {error}"
         except Exception as error:
-            # A cluster that cannot even be asked, say for a token that fits into no header, is
-            # one that does not answer. The text may hold a secret, and this one is shown.
+            # A cluster that cannot even be asked is one that does not answer. The text of an
+            # error that nobody thought of may hold a secret, and this one is shown.
             complaint = f"cannot be asked ({type(error).__name__}): see the server's log"
             if complaint != self._complaint:
                 _log.exception("%s cannot be asked", self.name)
