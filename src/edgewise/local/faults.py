@@ -24,6 +24,7 @@ from edgewise.local.node_components import holders
 from edgewise.local.processes import Process
 
 _RESTART_SECONDS = 30.0
+_PAUSE_SECONDS = 5.0
 
 
 def component_names(cluster: Cluster) -> list[str]:
@@ -85,7 +86,11 @@ def restart(cluster: Cluster, name: str) -> None:
 
 def pause(cluster: Cluster, name: str) -> None:
     """Stop it where it is; a machine with everything in it."""
-    _signal_tree(cluster, name, signal.SIGSTOP)
+    deadline = time.monotonic() + _PAUSE_SECONDS
+    for pid in _signal_tree(cluster, name, signal.SIGSTOP):
+        # On a busy machine it may answer once more before the signal reaches it.
+        while processes.runs(pid) and time.monotonic() < deadline:
+            time.sleep(0.005)
 
 
 def resume(cluster: Cluster, name: str) -> bool:
@@ -132,15 +137,18 @@ def _running(cluster: Cluster, name: str) -> Process:
     return process
 
 
-def _signal_tree(cluster: Cluster, name: str, number: signal.Signals) -> None:
+def _signal_tree(cluster: Cluster, name: str, number: signal.Signals) -> list[int]:
+    """Who was told."""
     process = _running(cluster, name)
     machines = [CONTROL_PLANE, *cluster.spec.node_names] if cluster.spec.real else []
     if name not in machines:
         processes.send(process, number)
-        return
-    for pid in _pids_of_machine(cluster, name):
+        return [process.pid]
+    pids = _pids_of_machine(cluster, name)
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+    return pids
 
 
 def _pids_of_machine(cluster: Cluster, name: str) -> list[int]:

@@ -87,6 +87,18 @@ def paused(pid: int) -> bool:
     return stat[stat.rindex(")") + 2] in "Tt"
 
 
+def runs(pid: int) -> bool:
+    """Whether any of its threads may go on; a stop reaches them one after the other."""
+    for stat in (_PROC / str(pid) / "task").glob("*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue  # it has ended
+        if text[text.rindex(")") + 2] not in "TtZX":
+            return True
+    return False
+
+
 def send(process: Process, number: signal.Signals) -> bool:
     """Signal exactly this process; False when it is gone."""
     if not _LINUX:
