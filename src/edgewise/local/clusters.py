@@ -22,13 +22,13 @@ from edgewise.local.connecting import connect
 from edgewise.local.errors import LocalError, NoSuchCluster, StartFailed
 from edgewise.local.kubeconfigs import context_name
 from edgewise.local.layout import ClusterRecord, Home, homes
-from edgewise.local.preparation import Supplies, get_supplies, write_files
 from edgewise.local.readiness import Starting, Tell
 from edgewise.local.spec import ClusterSpec, check_name, differences
 from edgewise.local.teardown import changing, take_down
 
 if TYPE_CHECKING:
     from edgewise.kube.client import Client
+    from edgewise.local.preparation import Supplies
 
 __all__ = [
     "Cluster",
@@ -106,6 +106,9 @@ def silent(_what: str, _state: str) -> None:
 
 def up(spec: ClusterSpec, *, tell: Tell = silent, timeout: float | None = None) -> Cluster:
     """Start the cluster, or finish starting it, and wait until it can be used."""
+    # Only starting needs certificates and images, which take a third of the time of all imports.
+    from edgewise.local.preparation import get_supplies  # noqa: PLC0415
+
     supplies = get_supplies(spec, tell)
     return asyncio.run(start(spec, supplies, tell, timeout or patience(spec)))
 
@@ -114,11 +117,15 @@ async def bring_up(
     spec: ClusterSpec, *, tell: Tell = silent, timeout: float | None = None
 ) -> Cluster:
     """`up` for programs that have an event loop already."""
+    from edgewise.local.preparation import get_supplies  # noqa: PLC0415
+
     supplies = await asyncio.to_thread(get_supplies, spec, tell)
     return await start(spec, supplies, tell, timeout or patience(spec))
 
 
 async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: float) -> Cluster:
+    from edgewise.local.preparation import write_files  # noqa: PLC0415
+
     home = Home.of(spec.name)
     with changing(home):
         record = claim(home, spec, supplies)

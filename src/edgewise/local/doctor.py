@@ -16,8 +16,6 @@ import msgspec
 
 from edgewise.local import cgroups, leftovers
 from edgewise.local.container_programs import missing_packages
-from edgewise.local.engine import PROGRAMS, EngineError, NamedDirectoryError, find_engine
-from edgewise.local.engine_cache import NoCache
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import nearest_folder, state_root
 
@@ -64,6 +62,15 @@ def real_nodes_trouble() -> str:
 
 
 def _engine() -> Check:
+    # Every command of `edgewise local` imports this module, and few of them look for an engine.
+    from edgewise.local.engine import (  # noqa: PLC0415
+        PROGRAMS,
+        EngineError,
+        NamedDirectoryError,
+        find_engine,
+    )
+    from edgewise.local.engine_cache import NoCache  # noqa: PLC0415
+
     try:
         engine = find_engine(download=False, build=False)
     except NamedDirectoryError as error:

@@ -48,7 +48,8 @@ class Traces:
         self.watcher.join()
 
     def _watch(self) -> None:
-        while not self.over.wait(0.03):
+        # Rarely enough to leave the cluster its cores; what is left behind lives longer than this.
+        while not self.over.wait(0.1):
             for process in processes.of_cluster(self.home.path):
                 for name in _NAMESPACES:
                     inode = _inode(str(process.pid), name)

@@ -28,7 +28,7 @@ def eventually(check: Callable[[], bool], seconds: float) -> bool:
     while time.monotonic() < deadline:
         if check():
             return True
-        time.sleep(0.02)
+        time.sleep(0.05)
     return check()
 
 

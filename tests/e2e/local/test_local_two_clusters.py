@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -27,9 +26,9 @@ GIGABYTE = 1 << 30
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Cluster, Cluster]]:
-    with temporary_cluster("one", nodes=1) as one, temporary_cluster("two", nodes=1) as two:
-        yield one, two
+def pair(cluster: Cluster) -> Iterator[tuple[Cluster, Cluster]]:
+    with temporary_cluster("beside", nodes=1) as beside:
+        yield cluster, beside
 
 
 @pytest.fixture
@@ -107,25 +106,23 @@ def test_addresses_do_not_overlap(pair: tuple[Cluster, Cluster]) -> None:
     assert not any(a.overlaps(b) for a in one for b in two)
 
 
-def test_starting_twice_at_once_makes_one_cluster() -> None:
+async def test_starting_twice_at_once_makes_one_cluster() -> None:
+    """Once from a thread, and once from a program with a loop of its own."""
     name = unique_name("twice")
-    made: list[Cluster] = []
+    spec = ClusterSpec(name=name, simulated_nodes=1)
     try:
-        spec = ClusterSpec(name=name, simulated_nodes=1)
-        threads = [
-            threading.Thread(target=lambda: made.append(clusters.up(spec))) for _ in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=180)
+        made = await asyncio.gather(asyncio.to_thread(clusters.up, spec), clusters.bring_up(spec))
         assert [cluster.record for cluster in made] == [clusters.get(name).record] * 2
         managers = [p for p in made[0].running() if p.component == "manager" and "-m" in p.argv]
         assert len(managers) == 1
+        async with made[1].client() as client:
+            assert (await client.version()).startswith("v1.34")
         with pytest.raises(LocalError, match="other options"):
-            clusters.up(ClusterSpec(name=name, simulated_nodes=2))
+            await clusters.bring_up(ClusterSpec(name=name, simulated_nodes=2))
     finally:
-        clusters.down(name)
+        await asyncio.to_thread(clusters.down, name)
+    with pytest.raises(LocalError, match=f"no local cluster is called '{name}'"):
+        clusters.get(name)
 
 
 # Run as one process of another user, whose commands see each other's processes.
@@ -174,15 +171,3 @@ def test_a_user_without_rights_gets_simulated_nodes_and_leaves_nothing(tmp_path:
         assert traces.left() == []
     assert not (tmp_path / "state").exists()
     assert not (tmp_path / "kubeconfig").exists()
-
-
-async def test_programs_with_a_loop_of_their_own_bring_clusters_up_too() -> None:
-    name = unique_name("loop")
-    try:
-        cluster = await clusters.bring_up(ClusterSpec(name=name, controllers=False))
-        async with cluster.client() as client:
-            assert (await client.version()).startswith("v1.34")
-    finally:
-        await asyncio.to_thread(clusters.down, name)
-    with pytest.raises(LocalError, match=f"no local cluster is called '{name}'"):
-        clusters.get(name)

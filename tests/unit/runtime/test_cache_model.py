@@ -7,10 +7,12 @@ and never older than our own last answered write.
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
@@ -235,7 +237,8 @@ class SelectingCacheModel(CacheModel):
     labels = "team=in"
 
 
-TestCache = CacheModel.TestCase
-TestCache.settings = settings(max_examples=300, stateful_step_count=40)
-TestSelectingCache = SelectingCacheModel.TestCase
-TestSelectingCache.settings = settings(max_examples=300, stateful_step_count=40)
+EXAMPLES = 3000 if os.environ.get("EDGEWISE_CHAOS") else 120
+CacheModel.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
+SelectingCacheModel.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
+TestCache = pytest.mark.chaos(CacheModel.TestCase)
+TestSelectingCache = pytest.mark.chaos(SelectingCacheModel.TestCase)

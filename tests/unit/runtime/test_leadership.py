@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import os
 from random import Random
 
 import pytest
@@ -169,7 +170,8 @@ async def simulate(seed: int) -> None:
     await asyncio.wait([*tasks, cutting])
 
 
-@settings(max_examples=60)
+@pytest.mark.chaos
+@settings(max_examples=600 if os.environ.get("EDGEWISE_CHAOS") else 30)
 @given(seed=st.integers(0, 10**6))
 def test_never_two_act_at_once_and_one_leads_in_the_end(seed: int) -> None:
     run_in_virtual_time(simulate(seed))

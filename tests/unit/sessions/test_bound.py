@@ -37,9 +37,16 @@ def test_labels_are_valid_and_of_one_owner_alone(scope: str, length: int) -> Non
         assert LABEL.fullmatch(label), label
 
 
-PARTS = st.lists(st.sampled_from(["a", "b", "-", "--", "."]), min_size=1, max_size=7).map("".join)
-OWNERS = PARTS.filter(lambda name: name[0] in "ab" and name[-1] in "ab")
-RESOURCES = OWNERS.filter(lambda name: "." not in name)
+ENDS = st.sampled_from(["a", "b"])
+
+
+def words(between: list[str]) -> st.SearchStrategy[str]:
+    middle = st.lists(st.sampled_from(["a", "b", *between]), max_size=5).map("".join)
+    return ENDS | st.tuples(ENDS, middle, ENDS).map("".join)
+
+
+OWNERS = words(["-", "--", "."])
+RESOURCES = words(["-", "--"])
 SCOPES = st.sampled_from(["Session", "Template"])
 
 
