@@ -36,12 +36,14 @@ def scope_of(nodeid: str) -> str:
 
 
 def spread(scopes: list[str]) -> list[str]:
-    """Those that wait evenly between those that compute, which end earlier; then all others."""
+    """Those that wait evenly between those that compute: first clusters, then all others."""
     waiting = [scope for scope in scopes if scope.startswith(WAITING)]
-    computing = [scope for scope in scopes if scope.startswith(COMPUTING)]
+    clusters = [scope for scope in scopes if scope.startswith(COMPUTING)]
+    others = [scope for scope in scopes if not scope.startswith((WAITING, *COMPUTING))]
     at = {scope: place / len(waiting) for place, scope in enumerate(waiting)}
-    at |= {scope: 0.5 * place / len(computing) for place, scope in enumerate(computing)}
-    return sorted(scopes, key=lambda scope: at.get(scope, 1.0))
+    at |= {scope: 0.5 * place / len(clusters) for place, scope in enumerate(clusters)}
+    at |= {scope: 0.5 + 0.5 * place / len(others) for place, scope in enumerate(others)}
+    return sorted(scopes, key=lambda scope: at[scope])
 
 
 @pytest.hookimpl(optionalhook=True)
