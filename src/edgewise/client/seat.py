@@ -18,7 +18,7 @@ import msgspec
 
 from edgewise.client.errors import ApiError, Busy, EdgewiseError, NotFound, NotReady, Unreachable
 from edgewise.client.probe import Measurement, Target, measure
-from edgewise.client.transport import ANSWER_SECONDS, Transport, part
+from edgewise.client.transport import ANSWER_SECONDS, UNREADABLE_JSON, Transport, part
 from edgewise.client.views import ClientView, Heartbeat, IceServer, Locations
 
 LEASE_SECONDS = 30
@@ -289,7 +289,7 @@ class Seat:
                         last_id = id or last_id
             except Busy as error:
                 pause = error.retry_after or pause
-            except (EdgewiseError, msgspec.DecodeError) as error:
+            except (EdgewiseError, *UNREADABLE_JSON) as error:
                 _log.debug("the events of %s were cut: %s", self.client, error)
             await asyncio.sleep(pause)
             pause = min(5.0, pause * 2)

@@ -30,6 +30,8 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
 # The server says something at least every 15 s; a longer silence is a dead connection.
 SILENCE_SECONDS = 40.0
+# What is no JSON, or not of its type. msgspec lets the error of broken UTF-8 through as it is.
+UNREADABLE_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 
 _problems = msgspec.json.Decoder(Problem)
 
@@ -85,7 +87,7 @@ class Transport:
                 return self._decoded(content, answer)
             except (Busy, Unreachable) as error:
                 asked = getattr(error, "retry_after", None)
-                wait = asked if asked is not None else pause
+                wait = asked or pause  # at once would be a storm, whatever it asks for
                 # Not all at once when the server comes back.
                 wait *= 0.5 + random.random() * 0.5
                 if loop.time() + wait > deadline:
@@ -131,7 +133,7 @@ class Transport:
             # No content at all is what a call with nothing to tell answers.
             content = content or b"null"
             return msgspec.json.decode(content, type=answer)
-        except msgspec.DecodeError as error:
+        except UNREADABLE_JSON as error:
             raise EdgewiseError(f"{self.url} answered something unexpected: {error}") from error
 
     async def events(
@@ -175,7 +177,7 @@ class Transport:
 def refusal(status: int, content: bytes, retry_after: str | None) -> ApiError:
     try:
         problem = _problems.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE_JSON:
         problem = Problem()  # a proxy on the way wrote it
     kinds: dict[int, type[ApiError]] = {
         401: NotAllowed,

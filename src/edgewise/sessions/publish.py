@@ -15,6 +15,7 @@ from typing import Protocol
 import aiohttp
 import msgspec
 
+from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.sessions.routes import Route
 
 PATIENCE = 2.0
@@ -128,7 +129,7 @@ class GatewayPublisher:
                     why = "is not ready" if answer.status == 503 else f"answered {answer.status}"
                     return self._silent(url, why)
                 decoded = msgspec.json.decode(content, type=_Answer)
-        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, *UNREADABLE_JSON) as error:
             return self._silent(url, str(error) or type(error).__name__)
         self._silent_since.pop(url, None)
         return decoded

@@ -194,9 +194,10 @@ async def test_nobody_is_there() -> None:
     assert (await publish()).complaint == "no gateway is known"
 
 
-async def test_nonsense_is_no_acknowledgement() -> None:
+@pytest.mark.parametrize("said", [b"fine!", b'{"acked": ["\xff"]}'])
+async def test_nonsense_is_no_acknowledgement(said: bytes) -> None:
     async def handler(_: web.Request) -> web.Response:
-        return web.Response(text="fine!")
+        return web.Response(body=said)
 
     async with gateway(handler) as url:
         assert not (await publish(url)).acked

@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.routing import Routing
 from edgewise.agents.gateway.streams import Outcome
+from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.sessions.routes import Route
 
 MOST_BYTES = 4 * 2**20
@@ -88,7 +89,7 @@ class Control:
             pushed = msgspec.json.decode(await request.read(), type=Pushed)
         except web.HTTPRequestEntityTooLarge:
             raise Unacceptable(413, f"a push may have {MOST_BYTES} bytes; split it") from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE_JSON as error:
             raise Unacceptable(400, f"the body is not a push of routes: {error}") from None
         if len(pushed.routes) > MOST_ROUTES:
             raise Unacceptable(413, f"a push may have {MOST_ROUTES} routes; split it")

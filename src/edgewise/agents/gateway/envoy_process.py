@@ -19,6 +19,7 @@ import msgspec
 from edgewise.agents.gateway.envoy_admin import EnvoyAdmin
 from edgewise.agents.gateway.envoy_bootstrap import admin_socket, write_bootstrap
 from edgewise.agents.gateway.metrics import GatewayMetrics
+from edgewise.kube.errors import UNREADABLE_JSON
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ class EnvoyProcess:
         """The Envoy of an agent before us, if it still runs."""
         try:
             record = msgspec.json.decode(self._record.read_bytes(), type=Running)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *UNREADABLE_JSON):
             return None
         if start_time(record.pid) != record.started or not self._ours(record.pid):
             return None

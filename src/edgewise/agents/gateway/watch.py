@@ -14,6 +14,7 @@ import msgspec
 
 from edgewise.agents.gateway.routing import Routing
 from edgewise.api.sessions import ClientStatus, Revision, Session
+from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.kube.objects import Key, Object, Record
 from edgewise.runtime.cache import Cache
 from edgewise.sessions.routes import Route, Seat, seat_routes
@@ -75,7 +76,7 @@ class SessionWatch:
             return
         try:
             status = msgspec.json.decode(after.status, type=RoutedStatus)
-        except msgspec.DecodeError as error:
+        except UNREADABLE_JSON as error:
             log.error("the status of session %s cannot be read: %s", after.key, error)
             return
         self._compare(after.key, after.metadata.uid, status)

@@ -19,6 +19,7 @@ import aiohttp
 import jwt
 import msgspec
 
+from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.server.identity.principal import IdentityUnavailable
 
 REFRESH_SECONDS = 300.0
@@ -127,7 +128,7 @@ def _usable(entry: Any) -> tuple[str, IssuerKey | None]:
 def _json(content: bytes, where: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(content, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except UNREADABLE_JSON as error:
         raise IssuerError(f"{where} is not a JSON object: {error}") from error
 
 

@@ -127,6 +127,18 @@ async def test_a_shared_secret_in_the_published_keys_is_ignored(oidc: Oidc, issu
     assert await IssuerKeys(ISSUER, fetch).find("one") is None
 
 
+@pytest.mark.parametrize("content", [b"<html>", b'{"keys": "\xff"}'])
+async def test_keys_that_cannot_be_read_are_told(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    async def fetch(url: str) -> bytes:
+        return content if url.endswith("keys") else await issuer.fetch(url)
+
+    with pytest.raises(IdentityUnavailable, match="cannot be fetched"):
+        await IssuerKeys(ISSUER, fetch).find("one")
+    assert "is not a JSON object" in caplog.text
+
+
 async def test_a_rotated_key_is_fetched_at_once(oidc: Oidc, issuer: Issuer, clock: Clock) -> None:
     await oidc.check(issuer.token())
     issuer.keys = {"two": private_key("ES256")}
