@@ -237,7 +237,7 @@ class SelectingCacheModel(CacheModel):
     labels = "team=in"
 
 
-EXAMPLES = 3000 if os.environ.get("EDGEWISE_CHAOS") else 120
+EXAMPLES = 3000 if os.environ.get("EDGEWISE_CHAOS") else 300
 CacheModel.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 SelectingCacheModel.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
 TestCache = pytest.mark.chaos(CacheModel.TestCase)

@@ -171,7 +171,7 @@ async def simulate(seed: int) -> None:
 
 
 @pytest.mark.chaos
-@settings(max_examples=400 if os.environ.get("EDGEWISE_CHAOS") else 30)
+@settings(max_examples=400 if os.environ.get("EDGEWISE_CHAOS") else 60)
 @given(seed=st.integers(0, 10**6))
 def test_never_two_act_at_once_and_one_leads_in_the_end(seed: int) -> None:
     run_in_virtual_time(simulate(seed))
