@@ -86,8 +86,7 @@ class Transport:
                 )
                 return self._decoded(content, answer)
             except (Busy, Unreachable) as error:
-                asked = getattr(error, "retry_after", None)
-                wait = asked or pause  # at once would be a storm, whatever it asks for
+                wait = getattr(error, "retry_after", None) or pause
                 # Not all at once when the server comes back.
                 wait *= 0.5 + random.random() * 0.5
                 if loop.time() + wait > deadline:
@@ -193,12 +192,14 @@ def refusal(status: int, content: bytes, retry_after: str | None) -> ApiError:
         kind = AlreadySeated
     elif problem.type.endswith("/no-place"):
         kind = Busy  # somebody may leave
+    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
     return kind(
         status,
         problem.type,
         problem.detail,
         request_id=problem.request_id,
-        retry_after=float(retry_after) if retry_after and retry_after.isdecimal() else None,
+        # Zero is no advice: obeyed to the letter, it would be asked again without any pause.
+        retry_after=seconds if 0 < seconds < float("inf") else None,
         location=problem.location,
     )
 

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from edgewise.client.errors import Busy, EdgewiseError
 from edgewise.client.seat import Seat, Wish
-from edgewise.client.transport import Transport
+from edgewise.client.transport import Transport, refusal
 from edgewise.client.views import ClientView
 
 BROKEN = (b"{", b'"wrong type"', b'{"session": "\xff"}')
@@ -23,11 +23,9 @@ class Server:
     def __init__(self) -> None:
         self.answer = b""
         self.events: list[bytes] = []
-        self.asked = 0
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if not request.path.endswith("/events"):
-            self.asked += 1
             return web.Response(body=self.answer)
         stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await stream.prepare(request)
@@ -93,3 +91,12 @@ async def test_a_server_that_asks_to_be_asked_again_at_once_is_asked_slowly() ->
         with pytest.raises(Busy):
             await transport.call("GET", "/", ClientView, patience=0.5)
     assert 2 <= asked <= 10
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"), [("3", 3.0), ("0", None), ("9" * 400, None), ("soon", None), (None, None)]
+)
+def test_advice_when_to_ask_again_is_taken_if_it_is_one(
+    said: str | None, taken: float | None
+) -> None:
+    assert refusal(429, b"", said).retry_after == taken
