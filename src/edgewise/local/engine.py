@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from edgewise.local import engine_build, engine_download
@@ -197,6 +196,5 @@ def subject_of(release: Release, pins: Pins) -> str:
 def compile_all(todo: list[str], pins: Pins, target: Path, progress: Progress) -> None:
     go = find_go(pins, cache_root(), progress)
     wanted = [binary for binary in BINARIES if set(binary.programs) & set(todo)]
-    for _, binaries in groupby(wanted, lambda binary: binary.module):
-        engine_build.build(list(binaries), pins, go, target, progress)
+    engine_build.build(wanted, pins, go, target, progress)
     engine_build.remove_scratch(go)

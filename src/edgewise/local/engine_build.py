@@ -23,7 +23,7 @@ COMPILER_GOGC = "400"
 
 
 def build(binaries: Sequence[Binary], pins: Pins, go: Go, target: Path, progress: Progress) -> None:
-    """Build `binaries` of one module into `target`, which nobody else does meanwhile.
+    """Build `binaries` into `target`, which nobody else does meanwhile.
 
     What is there afterwards is complete.
     """
@@ -60,7 +60,7 @@ def build_command(binaries: Sequence[Binary], pins: Pins, go: Go, output: Path) 
         str(go.program),
         "build",
         "-C",
-        str(pins.source / binaries[0].module),
+        str(pins.source),
         "-v",  # names each package as it is compiled: the progress
         *BUILD_FLAGS,
         "-ldflags",

@@ -1,9 +1,8 @@
 """Which programs make up the engine, and which version of each.
 
-The versions are written once, in the go.mod files under tools/engine; this module only reads
-them. Kubernetes, etcd and CoreDNS are one Go module, so that what they share is compiled once.
-kwok does not compile with the libraries of Kubernetes 1.34 and is one of its own; in it, all
-that does not come from Kubernetes has the same version as in the other.
+The versions are written once, in tools/engine/go.mod; this module only reads them. All programs
+are one Go module, so that what they share is compiled once. That is why kwok is 0.6.1: 0.7.0 needs
+the libraries of Kubernetes 1.33 and 0.8.0 those of 1.36, and each would compile most of them again.
 """
 
 import hashlib
@@ -45,7 +44,6 @@ class Binary:
     requires: str  # the Go module whose version is the program's version
     package: str
     programs: tuple[str, ...]  # those of another name are links to it
-    module: str = "."  # the folder with its go.mod
 
 
 BINARIES = (
@@ -53,7 +51,7 @@ BINARIES = (
     Binary("etcd", "go.etcd.io/etcd/server/v3", "./etcd", ("etcd",)),
     Binary("kubernetes", "k8s.io/kubernetes", "./kubernetes", KUBERNETES),
     Binary("coredns", "github.com/coredns/coredns", "./coredns", ("coredns",)),
-    Binary("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", ("kwok",), "kwok"),
+    Binary("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", ("kwok",)),
 )
 
 
@@ -93,10 +91,10 @@ class Pins:
 @cache
 def read_pins(source: Path | None = None) -> Pins:
     source = source or source_directory()
-    go_mods = {b.module: (source / b.module / "go.mod").read_text() for b in BINARIES}
-    versions = {b.name: required_version(go_mods[b.module], b.requires) for b in BINARIES}
+    go_mod = (source / "go.mod").read_text()
+    versions = {binary.name: required_version(go_mod, binary.requires) for binary in BINARIES}
     key = f"{versions['kubernetes']}-{digest(source)}"
-    return Pins(source, versions, max(map(go_directive, go_mods.values())), key)
+    return Pins(source, versions, go_directive(go_mod), key)
 
 
 def required_version(go_mod: str, path: str) -> str:

@@ -59,10 +59,10 @@ def test_one_build_makes_all_the_kubernetes_programs(bare: Path) -> None:
     assert left(engine_folder(bare)) == sorted([*KUBERNETES, "kubernetes"])
 
 
-def test_one_build_for_each_module_makes_everything_that_is_missing(bare: Path) -> None:
+def test_one_build_makes_everything_that_is_missing(bare: Path) -> None:
     log = pretend_go(bare)
     engine = find_engine(download=False)
-    assert len(log.read_text().splitlines()) == 2
+    assert len(log.read_text().splitlines()) == 1
     assert all(program.path.is_file() for program in engine.programs.values())
 
 
@@ -93,16 +93,6 @@ def test_a_failed_build_is_explained_and_leaves_only_its_log(bare: Path) -> None
     assert str(log) in str(e.value)
     assert "undefined: x" in log.read_text()
     assert left(engine_folder(bare)) == [engine_build.LOG]
-
-
-def test_the_next_run_goes_on_with_what_is_missing(bare: Path) -> None:
-    pretend_go(bare, body='case "$*" in *kwok*) exit 1;; esac')
-    with pytest.raises(EngineError, match="building kwok"):
-        find_engine(programs=["etcd", "kwok"], download=False)
-    log = pretend_go(bare)
-    log.unlink()
-    find_engine(programs=["etcd", "kwok"], download=False)
-    assert len(log.read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,6 @@ from edgewise.local.engine_pins import (
     source_directory,
 )
 
-# What kwok, or the older Kubernetes libraries that it needs, would not compile with.
-APART_IN_KWOK = {
-    "github.com/google/gnostic-models",
-    "go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc",
-    "github.com/go-errors/errors",
-    "github.com/go-openapi/jsonreference",
-    "go.opentelemetry.io/contrib/instrumentation/github.com/emicklei/go-restful/otelrestful",
-}
-
 
 def test_the_pinned_series_are_those_that_the_project_promises() -> None:
     pins = read_pins()
@@ -58,16 +49,14 @@ def test_a_replaced_or_longer_path_is_not_taken_for_the_pin() -> None:
         required_version("require k8s.io/kubernetes-other v1.2.3\n", "k8s.io/kubernetes")
 
 
-def test_what_two_modules_share_is_compiled_once() -> None:
-    def required(module: str) -> dict[str, str]:
-        text = (source_directory() / module / "go.mod").read_text()
-        return dict(re.findall(r"^\t(\S+) (v\S+)", text, re.MULTILINE))
-
-    ours, kwok = required("."), required("kwok")
-    shared = {path for path in ours.keys() & kwok.keys() if not path.startswith("k8s.io/")}
-    apart = {path for path in shared if ours[path] != kwok[path]}
-    assert len(shared) > 50
-    assert apart <= APART_IN_KWOK, "run `go get` for these in tools/engine/kwok"
+def test_all_programs_use_the_libraries_of_the_kubernetes_that_is_pinned() -> None:
+    """Whatever else asks for newer ones: they would be another Kubernetes, and compiled twice."""
+    source = source_directory()
+    assert [file.relative_to(source).as_posix() for file in source.rglob("go.mod")] == ["go.mod"]
+    go_mod = (source / "go.mod").read_text()
+    used = re.findall(r"^\tk8s\.io/\S+ => k8s\.io/\S+ v0\.(\S+)", go_mod, re.MULTILINE)
+    assert len(used) > 20
+    assert {f"1.{version}" for version in used} == {read_pins().version("kubelet")}
 
 
 def test_go_names_each_binary_as_we_do() -> None:

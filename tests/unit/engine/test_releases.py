@@ -3,7 +3,7 @@
 from edgewise.local.engine_pins import read_pins
 from edgewise.local.engine_releases import releases
 
-VERSIONS = {"kubernetes": "1.34.4", "etcd": "3.6.8", "coredns": "1.14.7", "kwok": "0.7.0"}
+VERSIONS = {"kubernetes": "1.34.4", "etcd": "3.6.8", "coredns": "1.14.7", "kwok": "0.6.1"}
 
 
 def test_addresses_follow_from_versions_and_architecture() -> None:
