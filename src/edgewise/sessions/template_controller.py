@@ -50,6 +50,8 @@ AT_MOST_EVERY = 0.2
 COUNTS_EVERY = 2.0
 LOOKS = 3
 
+# The sessions' own stream wakes the template; this is for one that stays silent.
+UNSEEN_SECONDS = 1.0
 TEMPLATE = ConditionSet(needs=("WarmPodsReady",), fears=("Degraded",), tells=("InUse",))
 RESTS = Backoff(first=1.0, most=300.0)
 
@@ -138,9 +140,10 @@ class TemplateController(Controller[SessionTemplate]):
     async def finalize(self, template: SessionTemplate) -> Requeue | None:
         """A template in use stays, and says why."""
         self._books.follow(self.cache)
-        users = self._sessions_of(template)
+        if not self._sessions_of(template) and await self._has_unseen_sessions(template):
+            return Requeue.after(UNSEEN_SECONDS)
         plan = await self._tend(template)
-        if users:
+        if self._sessions_of(template):
             await self._tend_group(template)
             await self._write_status(template, plan, {})
             return Requeue.after(30.0)
@@ -177,6 +180,13 @@ class TemplateController(Controller[SessionTemplate]):
 
     def _sessions_of(self, template: SessionTemplate) -> list[HeldSession]:
         return self.cache[HeldSession].by(by_template, str(template.key))
+
+    async def _has_unseen_sessions(self, template: SessionTemplate) -> bool:
+        """Sessions and templates come by streams of their own: a session that was made before
+        its template was deleted may be seen after that."""
+        namespace = template.metadata.namespace
+        found = (await self.api.list(HeldSession, namespace)).items
+        return any(by_template(session) == str(template.key) for session in found)
 
     # The pool -----------------------------------------------------------------------
 

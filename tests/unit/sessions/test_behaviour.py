@@ -814,6 +814,19 @@ async def test_a_template_in_use_waits_and_says_why(world: World) -> None:
     assert not world.store.all(Lease)
 
 
+async def test_a_template_stays_for_a_session_that_nobody_has_seen_yet(world: World) -> None:
+    world.template(reutilizeTimeoutSeconds=0)
+    operator = Operator(world)
+    await world.advance(1, operator)
+    world.session(ann=True)
+    world.delete(SessionTemplate, "room")
+    operator.watch(kinds=["SessionTemplate"])
+    await operator.work()
+    assert world.store.all(SessionTemplate), "the session would have no template"
+    await world.advance(5, operator)
+    assert world.get().status.clients["ann"].ready
+
+
 async def test_a_template_that_is_gone_by_force_takes_no_client_down(world: World) -> None:
     operator = await started(world, "ann", timeoutSeconds=60)
     body = {"metadata": {"finalizers": []}}
