@@ -14,10 +14,16 @@ IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 # The files of these folders share one cluster. It is there while they run, in one worker.
 SHARING = ("tests/e2e/local/", "tests/e2e/sessions/")
+# These are there, too, and do not need it.
+NOT_SHARING = ("tests/e2e/local/test_local_clean.py", "tests/e2e/local/test_local_cli.py")
+# Each page has clusters of its own, so they need not run one after the other.
+PAGES = "tests/docs/test_pages.py::test_the_commands_of_a_page["
 
-# These wait more than they compute, so they run beside those that do not.
-WAITING = "tests/integration/"
-COMPUTING = ("tests/chaos/", "tests/docs/", "tests/e2e/")
+# These share one API server in each worker that runs any of them. Two workers do, which mostly
+# wait, and a third one starts clusters meanwhile. Large pieces come first: so all end together.
+WITH_API_SERVER = ("tests/chaos/", "tests/integration/")
+WITH_CLUSTERS = (*SHARING, "tests/e2e/", "tests/docs/")
+API_SERVERS = 2
 
 # How long an example takes says more about the machine than about what is tested.
 settings.register_profile("edgewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,31 +37,46 @@ _skipped: dict[str, str] = {}
 
 
 def scope_of(nodeid: str) -> str:
+    """What runs in one piece, in one worker."""
     file = nodeid.partition("::")[0]
+    if nodeid.startswith(PAGES):
+        return nodeid
+    if file in NOT_SHARING:
+        return file
     return next((folder for folder in SHARING if file.startswith(folder)), file)
 
 
-def spread(scopes: list[str]) -> list[str]:
-    """Those that wait evenly between those that compute: first clusters, then all others."""
-    waiting = [scope for scope in scopes if scope.startswith(WAITING)]
-    clusters = [scope for scope in scopes if scope.startswith(COMPUTING)]
-    others = [scope for scope in scopes if not scope.startswith((WAITING, *COMPUTING))]
-    at = {scope: place / len(waiting) for place, scope in enumerate(waiting)}
-    at |= {scope: 0.5 * place / len(clusters) for place, scope in enumerate(clusters)}
-    at |= {scope: 0.5 + 0.5 * place / len(others) for place, scope in enumerate(others)}
-    return sorted(scopes, key=lambda scope: at[scope])
+def in_order(scopes: list[str]) -> list[str]:
+    ranks = (*WITH_API_SERVER, *WITH_CLUSTERS, "")
+    return sorted(
+        scopes, key=lambda scope: next(n for n, each in enumerate(ranks) if scope.startswith(each))
+    )
+
+
+def next_scope(waiting: list[str], worker: int) -> str:
+    """The first that suits this worker, else the first of all."""
+
+    def suits(scope: str) -> bool:
+        return scope.startswith(WITH_API_SERVER) == (worker < API_SERVERS)
+
+    return next(filter(suits, waiting), waiting[0])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With several workers: a file goes to one of them, and so does a folder that shares."""
+    """With several workers: which one gets what."""
     from xdist.scheduler import LoadFileScheduling
 
-    class ByFileOrFolder(LoadFileScheduling):
+    class ByWhatTheyShare(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return scope_of(nodeid)
 
-    return ByFileOrFolder(config, log) if config.getoption("dist") == "loadfile" else None
+        def _assign_work_unit(self, node: Any) -> None:
+            worker = int(node.gateway.id.removeprefix("gw"))
+            self.workqueue.move_to_end(next_scope(list(self.workqueue), worker), last=False)
+            super()._assign_work_unit(node)
+
+    return ByWhatTheyShare(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
@@ -67,7 +88,7 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         scopes = dict.fromkeys(scope_of(item.nodeid) for item in items)
-        place = {scope: number for number, scope in enumerate(spread(list(scopes)))}
+        place = {scope: number for number, scope in enumerate(in_order(list(scopes)))}
         items.sort(key=lambda item: place[scope_of(item.nodeid)])
     trouble = real_nodes_trouble()
     if trouble:
