@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.kube.errors import KubeError
+from edgewise.kube.errors import KubeError, ServerError
 from edgewise.sessions.child_kinds import GATEWAY_KINDS
 from edgewise.sessions.publish import PATIENCE
 from edgewise.testing.eventually import eventually
@@ -106,6 +106,10 @@ async def test_the_other_operator_takes_over(installation: Installation) -> None
     leader = await installation.leader()
     assert leader is not None
     await installation.kill(leader)
+    # Until the killed one is off the list of those who review, the API server may still ask it.
+    await eventually(
+        lambda: rooms.say("orphaned", {"ann": True}), within=20, not_yet=(ServerError,)
+    )
     [ann] = await rooms.join("orphaned", "ann")
     successor = await installation.leader()
     assert successor is not None
