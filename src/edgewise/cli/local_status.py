@@ -11,13 +11,15 @@ import typer
 from edgewise.cli.local_choice import AsJson, Name, chosen
 from edgewise.local import clusters
 from edgewise.local.clusters import Cluster
-from edgewise.local.status import ClusterStatus, observe
+from edgewise.local.status import PATIENCE, ClusterStatus, observe
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Column
 
 _EVERY = 1.0
+# The table is to go on, and says meanwhile what does not answer.
+_LIVE_PATIENCE = 3.0
 # A table of hundreds of simulated nodes tells less than their number.
 _MOST_NODES = 12
 _ALL_OF_IT = 1000
@@ -47,8 +49,8 @@ def status(
     raise typer.Exit(1 if troubles else 0)
 
 
-async def observe_all(found: list[Cluster]) -> list[ClusterStatus]:
-    return list(await asyncio.gather(*(observe(cluster) for cluster in found)))
+async def observe_all(found: list[Cluster], patience: float = PATIENCE) -> list[ClusterStatus]:
+    return list(await asyncio.gather(*(observe(cluster, patience) for cluster in found)))
 
 
 def show_once(seen: list[ClusterStatus]) -> None:
@@ -63,7 +65,7 @@ def show_live(found: list[Cluster]) -> None:
 
     with Live(console=wide_enough(), auto_refresh=False) as live:
         while found:
-            seen = asyncio.run(observe_all(found))
+            seen = asyncio.run(observe_all(found, _LIVE_PATIENCE))
             live.update(Group(*(drawn(each) for each in seen)), refresh=True)
             time.sleep(_EVERY)
             found = [cluster for cluster in found if cluster.home.exists()]
