@@ -144,6 +144,7 @@ async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: floa
             await attempt.until_nodes_are_ready(client)
             await attempt.until_kwok_keeps_nodes(client)
             await attempt.give_nodes_their_pod_networks(client)
+        await attempt.until_it_is_managed()
     return Cluster(home)
 
 

@@ -19,7 +19,7 @@ from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.errors import LocalError
 from edgewise.local.latency import relays
 from edgewise.local.manager import NAME as MANAGER
-from edgewise.local.manager import components
+from edgewise.local.manager import components, is_manager
 from edgewise.local.node_components import holders
 from edgewise.local.processes import Process
 
@@ -46,8 +46,7 @@ def main_processes(cluster: Cluster) -> dict[str, Process]:
     return {
         process.component: process
         for process in cluster.running()
-        if process.argv[0] == programs.get(process.component)
-        or (process.component == MANAGER and "-m" in process.argv)
+        if process.argv[0] == programs.get(process.component) or is_manager(process)
     }
 
 

@@ -42,6 +42,15 @@ def ensure(home: Home) -> bool:
     return True
 
 
+def is_manager(process: processes.Process) -> bool:
+    """Rather than the standby, which carries the same mark until it becomes one."""
+    return process.component == NAME and "-m" in process.argv
+
+
+def runs(home: Home) -> bool:
+    return any(map(is_manager, processes.of_cluster(home.path)))
+
+
 def start_standby(home: Home, *, detached: bool = False) -> subprocess.Popen[bytes]:
     """It becomes the manager when there is none."""
     command = [sys.executable, "-I", "-S", str(_STANDBY), str(home.path)]
@@ -132,7 +141,7 @@ def until_predecessor_is_gone(home: Home, seconds: float = 2.0) -> None:
 
     def forked() -> bool:
         return any(
-            process.component == NAME and "-m" in process.argv and process.pid != os.getpid()
+            is_manager(process) and process.pid != os.getpid()
             for process in processes.of_cluster(home.path)
         )
 

@@ -86,6 +86,11 @@ class Starting:
             )
         self.stillborn += manager.ensure(self.home)
 
+    async def until_it_is_managed(self) -> None:
+        """Where all else runs already, the manager is the last to come."""
+        while not await asyncio.to_thread(manager.runs, self.home):
+            await self.pause("its manager")
+
     async def until_api_answers(self, client: Client) -> None:
         while True:
             try:
