@@ -118,8 +118,13 @@ async def test_the_host_reaches_node_ports_pods_and_services(
     client: Client, cluster: Cluster
 ) -> None:
     for number in range(1, cluster.spec.nodes + 1):
-        answer = await fetch(str(cluster.record.addresses.node(number)), NODE_PORT)
-        assert answer.startswith("web-")
+        address = str(cluster.record.addresses.node(number))
+
+        async def answers(address: str = address) -> None:
+            assert (await fetch(address, NODE_PORT)).startswith("web-")
+
+        # kube-proxy hears of ready pods when everybody does, and needs a moment then.
+        await eventually(answers, within=10, not_yet=(ConnectionRefusedError,))
     pod = (await client.list(Pod, "default", labels="app=web")).items[0]
     assert (await fetch(pod.status.pod_ip)).split() == [
         pod.metadata.name,
