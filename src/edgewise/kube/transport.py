@@ -15,6 +15,7 @@ import aiohttp
 from yarl import URL
 
 from edgewise.kube.config import Access
+from edgewise.kube.connections import CONNECT_TIMEOUT_SECONDS, Answer, ConnectFailed, Connections
 from edgewise.kube.errors import (
     ApiError,
     KubeError,
@@ -28,7 +29,6 @@ from edgewise.kube.tls import TlsContexts
 
 # A receive buffer of this size lets a burst of watch events be split in one go.
 READ_BUFFER = 1 << 20
-CONNECT_TIMEOUT_SECONDS = 10.0
 # A proxy's tunnel and TLS included, which can hang when the connection itself stands.
 STREAM_CONNECT_TIMEOUT_SECONDS = 15.0
 
@@ -47,24 +47,37 @@ Params = Mapping[str, str] | Sequence[tuple[str, str]]
 class Transport:
     """Sends requests as one user; a refusal or a silence comes out as a typed error.
 
-    Nothing is repeated here, with one exception that aiohttp makes: an idempotent request
-    is sent again when the kept-alive connection it was given turned out to be closed.
+    Nothing is repeated here, with one exception: an idempotent request is sent again when
+    the kept-alive connection it was given turned out to be closed.
+
+    Requests go over connections of our own, which cost half as much as those of aiohttp; what
+    is rare (proxies, websockets) or lasts (watches) is left to aiohttp.
     """
 
     def __init__(self, access: Access, *, user_agent: str, connections: int, timeout: float):
         self.access = access
         self._user_agent = user_agent
         self._connections = connections
-        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT_SECONDS)
+        self._timeout = timeout
         self._tls = TlsContexts(access.trust)
         self._secure = access.server.startswith("https:")
         self._server_name = access.trust.server_name or None
-        self._requests: aiohttp.ClientSession | None = None
+        self._direct: Connections | None = None
+        self._through_proxy: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         # Watches hold their connection for minutes: they must not use up the requests' share.
-        self._requests = self._session(self._connections)
+        if self.access.proxy:
+            self._through_proxy = self._session(self._connections)
+        else:
+            self._direct = Connections(
+                self.access.server,
+                limit=self._connections,
+                headers=self._headers(),
+                server_name=self._server_name,
+                socket_factory=kept_alive_socket,
+            )
         self._streams = self._session(0)
         return self
 
@@ -74,22 +87,31 @@ class Transport:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for session in (self._requests, self._streams):
+        if self._direct is not None:
+            await self._direct.close()
+        for session in (self._through_proxy, self._streams):
             if session is not None:
                 await session.close()
-        self._requests = self._streams = None
+        self._direct = self._through_proxy = self._streams = None
+
+    def _headers(self) -> list[tuple[str, str]]:
+        return [
+            ("User-Agent", self._user_agent),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "gzip" if self.access.compress else "identity"),
+            *self.access.impersonation,
+        ]
 
     def _session(self, connections: int) -> aiohttp.ClientSession:
-        headers = [("User-Agent", self._user_agent), ("Accept", "application/json")]
-        headers.append(("Accept-Encoding", "gzip" if self.access.compress else "identity"))
-        headers.extend(self.access.impersonation)
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=connections, ttl_dns_cache=30, socket_factory=kept_alive_socket
             ),
-            headers=headers,
+            headers=self._headers(),
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=self._timeout,
+            timeout=aiohttp.ClientTimeout(
+                total=self._timeout, sock_connect=CONNECT_TIMEOUT_SECONDS
+            ),
             read_bufsize=READ_BUFFER,
             max_line_size=1 << 16,
             max_field_size=1 << 16,
@@ -105,25 +127,47 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> bytes:
-        session, tls, sent = await self._prepare(self._requests, headers)
+        tls, sent = await self._prepare(headers)
+        where = f"{path}?{urlencode(params)}" if params else path
+        within = self._timeout if timeout is None else timeout
         try:
-            async with session.request(
-                method,
-                self._url(path, params),
-                data=body,
-                headers=sent,
-                timeout=self._timeout if timeout is None else aiohttp.ClientTimeout(total=timeout),
-                allow_redirects=False,
-                proxy=self.access.proxy,
-                ssl=tls,
-                server_hostname=self._server_name,
-            ) as answer:
-                content = await answer.read()
-        except (aiohttp.ClientError, OSError) as error:
+            if self._direct is not None:
+                answer = await self._direct.request(
+                    method, where, headers=sent, body=body, tls=tls, timeout=within
+                )
+            else:
+                answer = await self._ask_proxy(
+                    method, where, headers=sent, body=body, tls=tls, timeout=within
+                )
+        except (aiohttp.ClientError, ConnectFailed, OSError) as error:
             raise self._explain(error) from error
         if answer.status >= 300:
-            raise self._refusal(answer.status, content, answer.headers.get("Retry-After"))
-        return content
+            raise self._refusal(answer.status, answer.content, answer.retry_after)
+        return answer.content
+
+    async def _ask_proxy(
+        self,
+        method: str,
+        where: str,
+        *,
+        headers: dict[str, str],
+        body: bytes | None,
+        tls: ssl.SSLContext | None,
+        timeout: float,
+    ) -> Answer:
+        async with _opened(self._through_proxy).request(
+            method,
+            URL(f"{self.access.server}{where}", encoded=True),
+            data=body,
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT_SECONDS),
+            allow_redirects=False,
+            proxy=self.access.proxy,
+            ssl=tls or True,
+            server_hostname=self._server_name,
+        ) as answer:
+            content = await answer.read()
+        return Answer(answer.status, content, answer.headers.get("Retry-After"))
 
     async def stream(
         self,
@@ -137,9 +181,9 @@ class Transport:
 
         A silence longer than `idle_timeout` is taken for a dead connection.
         """
-        session, tls, sent = await self._prepare(self._streams, headers)
+        tls, sent = await self._prepare(headers)
         try:
-            answer = await session.request(
+            answer = await _opened(self._streams).request(
                 "GET",
                 self._url(path, params),
                 headers=sent,
@@ -151,7 +195,7 @@ class Transport:
                 ),
                 allow_redirects=False,
                 proxy=self.access.proxy,
-                ssl=tls,
+                ssl=tls or True,
                 server_hostname=self._server_name,
             )
         except (aiohttp.ClientError, OSError) as error:
@@ -182,7 +226,7 @@ class Transport:
         # Closing a session of its own is what cuts the connection at once, without a TLS farewell.
         async with self._session(1) as session:
             # What passes is no JSON, and the kubelet is strict about it.
-            _, tls, sent = await self._prepare(self._streams, {"Accept": "*/*"})
+            tls, sent = await self._prepare({"Accept": "*/*"})
             url = self._url(path, params)
             try:
                 websocket = await session.ws_connect(
@@ -190,7 +234,7 @@ class Transport:
                     protocols=protocols,
                     headers=sent,
                     proxy=self.access.proxy,
-                    ssl=tls,
+                    ssl=tls or True,
                     server_hostname=self._server_name,
                     max_msg_size=0,
                     heartbeat=30.0,
@@ -216,15 +260,14 @@ class Transport:
         return error_from_response(status, b"")
 
     async def _prepare(
-        self, session: aiohttp.ClientSession | None, headers: Mapping[str, str] | None
-    ) -> tuple[aiohttp.ClientSession, ssl.SSLContext | bool, dict[str, str]]:
-        if session is None:
-            raise RuntimeError("use the client inside `async with`")
+        self, headers: Mapping[str, str] | None
+    ) -> tuple[ssl.SSLContext | None, dict[str, str]]:
+        _opened(self._streams)
         identity = await self.access.credentials.identity()
         sent = dict(headers) if headers else {}
         if identity.authorization:
             sent["Authorization"] = identity.authorization
-        return session, self._tls.context(identity.certificate) if self._secure else True, sent
+        return self._tls.context(identity.certificate) if self._secure else None, sent
 
     def _url(self, path: str, params: Params | None = None) -> URL:
         query = f"?{urlencode(params)}" if params else ""
@@ -252,13 +295,16 @@ class Transport:
         server = self.access.server
         origin = f" ({self.access.origin})" if self.access.origin else ""
         match error:
-            case aiohttp.ClientConnectorCertificateError():
+            case (
+                aiohttp.ClientConnectorCertificateError()
+                | ConnectFailed(os_error=ssl.SSLCertVerificationError())
+            ):
                 return Untrusted(
                     f"the certificate that {server} shows is not trusted: "
-                    f"{_certificate_problem(error.certificate_error)}; check certificate-authority "
+                    f"{_certificate_problem(error)}; check certificate-authority "
                     f"and the server's address{origin}"
                 )
-            case aiohttp.ClientConnectorSSLError():
+            case aiohttp.ClientConnectorSSLError() | ConnectFailed(os_error=ssl.SSLError()):
                 return Unreachable(
                     f"{server} does not answer in TLS as expected: {_reason(error)}{origin}"
                 )
@@ -268,12 +314,14 @@ class Transport:
                     f"the proxy {proxy} does not let through to {server}: {_reason(error)}; "
                     "check proxy-url or HTTPS_PROXY"
                 )
-            case aiohttp.ClientConnectorDNSError():
+            case aiohttp.ClientConnectorDNSError() | ConnectFailed(os_error=socket.gaierror()):
                 return Unreachable(
                     f"the name of {server} is not known to the name servers: check the address "
                     f"and the network{origin}"
                 )
-            case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            case (
+                aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError() | ConnectFailed()
+            ):
                 return Unreachable(
                     f"cannot reach the API server at {server}: {_reason(error)}; is it running, "
                     f"and is this the right address?{origin}"
@@ -282,6 +330,12 @@ class Transport:
                 return Unreachable(f"{server} did not answer in time{origin}")
             case _:
                 return Unreachable(f"the connection to {server} was lost: {_reason(error)}")
+
+
+def _opened(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
+    if session is None:
+        raise RuntimeError("use the client inside `async with`")
+    return session
 
 
 def kept_alive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
@@ -307,7 +361,8 @@ def _drop(answer: aiohttp.ClientResponse) -> None:
 
 
 def _certificate_problem(error: Exception) -> str:
-    return getattr(error, "verify_message", "") or _reason(error)
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
+    return getattr(cause, "verify_message", "") or _reason(error)
 
 
 def _reason(error: Exception) -> str:

@@ -20,6 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from edgewise.kube.client import Client, Listing, Patch, PatchBody
+from edgewise.kube.connections import asked_before_sending
 from edgewise.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -213,7 +214,6 @@ class Api:
         if propagation is not None:
             options["propagationPolicy"] = propagation
         path = object_path(kind.KIND, key.namespace, key.name)
-        self._permit()
         try:
             content = await self._call(
                 "delete",
@@ -255,7 +255,6 @@ class Api:
     async def evict(self, pod: Object) -> None:
         """Delete a pod if its disruption budget allows, else TooManyRequests."""
         key = pod.key
-        self._permit()
         await self._call(
             "evict", type(pod), lambda: self._client.evict(key.name, key.namespace), key
         )
@@ -369,7 +368,6 @@ class Api:
         call: Callable[[], Awaitable[T]],
         subresource: str = "",
     ) -> T:
-        self._permit()
         answer = await self._call(verb, kind, call, key)
         if subresource in _WHOLE_OBJECT:
             self._take_in(answer)
@@ -386,7 +384,12 @@ class Api:
     ) -> Answer:
         name = kind.KIND.kind
         try:
-            answer = await call()
+            if writes is None:
+                answer = await call()
+            else:
+                self._permit()
+                with asked_before_sending(self._permit):
+                    answer = await call()
         except KubeError as error:
             self._metrics.request(verb, name, error.status if isinstance(error, ApiError) else 0)
             if writes is not None and isinstance(error, _DOUBTFUL):

@@ -15,7 +15,7 @@ from edgewise.kube.client import Client
 from edgewise.kube.config import Access
 from edgewise.kube.streams import CLOSE, ERROR, RESIZE, STDERR, STDIN, STDOUT
 
-from .test_transport import Handler, serving
+from .servers import Handler, serving
 
 SUCCESS = {"kind": "Status", "status": "Success"}
 

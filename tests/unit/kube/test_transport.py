@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gzip
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,44 +21,9 @@ from edgewise.kube.tls import ClientCertificate, Pem, ServerTrust
 from edgewise.kube.transport import kept_alive_socket
 
 from .pems import make_pair
+from .servers import one_request, raw_serving, server_tls, serving
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OBJECT = {"metadata": {"name": "a", "namespace": "ns"}}
-
-
-@contextlib.asynccontextmanager
-async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    port = runner.addresses[0][1]
-    try:
-        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
-    finally:
-        await runner.cleanup()
-
-
-@contextlib.asynccontextmanager
-async def raw_serving(
-    talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-) -> AsyncIterator[str]:
-    async def guarded(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            await talk(reader, writer)
-        writer.close()
-
-    server = await asyncio.start_server(guarded, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-
-
-def server_tls(directory: Path, *, days: float = 1) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*make_pair(directory, "server", days=days))
-    return context
 
 
 async def say_hello(request: web.Request) -> web.Response:
@@ -253,14 +216,6 @@ async def test_a_redirect_is_not_followed_with_our_credentials() -> None:
         with pytest.raises(errors.ApiError) as refusal:
             await client.get(ConfigMap, "a", "ns")
     assert refusal.value.status == 307
-
-
-async def one_request(reader: asyncio.StreamReader) -> bytes:
-    head = await reader.readuntil(b"\r\n\r\n")
-    for line in head.lower().split(b"\r\n"):
-        if line.startswith(b"content-length:"):
-            await reader.readexactly(int(line.partition(b":")[2]))
-    return head
 
 
 @pytest.mark.parametrize(("method", "repeated"), [("GET", True), ("POST", False), ("PATCH", False)])
