@@ -1,6 +1,6 @@
 """The floor of `bench runtime`: a client with no runtime around it.
 
-    python -m edgewise.bench.bare_patcher KUBECONFIG CONTEXT NAMESPACE RATE COUNT
+    python -m edgewise.bench.bare_patcher KUBECONFIG CONTEXT TOKEN_FILE NAMESPACE RATE COUNT
 
 It lists everything once, says so, waits for a line on standard input, patches so many
 statuses at that rate, and prints how long each took.
@@ -15,15 +15,16 @@ import time
 import msgspec
 import uvloop
 
+from edgewise.bench.account import access_of
 from edgewise.bench.copies import Copy
 from edgewise.bench.copy_controller import RECONCILED, say
 from edgewise.bench.pacing import at_rate
 from edgewise.kube.client import Client
-from edgewise.kube.config import load_access
+from edgewise.kube.config import Access
 
 
-async def main(kubeconfig: str, context: str, namespace: str, rate: float, count: int) -> None:
-    async with Client(load_access(kubeconfig, context)) as client:
+async def main(access: Access, namespace: str, rate: float, count: int) -> None:
+    async with Client(access) as client:
         copies = (await client.list(Copy, namespace)).items
         say(RECONCILED)
         await asyncio.to_thread(sys.stdin.readline)
@@ -46,5 +47,5 @@ async def main(kubeconfig: str, context: str, namespace: str, rate: float, count
 
 
 if __name__ == "__main__":
-    _, config, chosen, space, pace, number = sys.argv
-    uvloop.run(main(config, chosen, space, float(pace), int(number)))
+    _, config, chosen, token, space, pace, number = sys.argv
+    uvloop.run(main(access_of(config, chosen, token), space, float(pace), int(number)))

@@ -1,6 +1,6 @@
 """The program that `bench runtime` measures: copies each spec to its status.
 
-    python -m edgewise.bench.copy_controller KUBECONFIG CONTEXT NAMESPACE OBJECTS
+    python -m edgewise.bench.copy_controller KUBECONFIG CONTEXT TOKEN_FILE NAMESPACE OBJECTS
 
 It says on standard output when it has reconciled every object, and where its metrics are.
 """
@@ -12,9 +12,10 @@ import sys
 
 import uvloop
 
+from edgewise.bench.account import access_of
 from edgewise.bench.copies import Copy, CopyStatus
 from edgewise.kube.client import Client
-from edgewise.kube.config import load_access
+from edgewise.kube.config import Access
 from edgewise.kube.objects import Key
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Listen, Manager
@@ -51,9 +52,9 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def main(kubeconfig: str, context: str, namespace: str, objects: int) -> None:
+async def main(access: Access, namespace: str, objects: int) -> None:
     controller = CountingCopyController(objects)
-    async with Client(load_access(kubeconfig, context)) as client:
+    async with Client(access) as client:
         manager = Manager(
             client, [controller], name="bench", namespace=namespace, listen=Listen(port=0)
         )
@@ -64,5 +65,5 @@ async def main(kubeconfig: str, context: str, namespace: str, objects: int) -> N
 
 
 if __name__ == "__main__":
-    _, config, chosen, space, number = sys.argv
-    uvloop.run(main(config, chosen, space, int(number)))
+    _, config, chosen, token, space, number = sys.argv
+    uvloop.run(main(access_of(config, chosen, token), space, int(number)))

@@ -29,6 +29,7 @@ import msgspec
 
 from edgewise.api.crd import crd_of
 from edgewise.api.installation import install
+from edgewise.bench.account import access_of, account_token, until_known
 from edgewise.bench.copies import Copy, copy_name
 from edgewise.bench.copy_controller import RECONCILED
 from edgewise.bench.machine_load import MachineLoad
@@ -71,14 +72,22 @@ class RuntimeBench(msgspec.Struct, frozen=True):
         return max(1, int(self.rate * self.seconds))
 
     async def run(self) -> dict[str, Any]:
-        async with Client(load_access(self.kubeconfig, self.context)) as client:
+        async with Client(load_access(self.kubeconfig, self.context)) as owner:
             namespace = f"bench-{secrets.token_hex(4)}"
             try:
-                await self._prepare(client, namespace)
-                runtime, beside_runtime = await self._measure_runtime(client, namespace)
-                floor, beside_floor = await self._measure_floor(namespace)
+                await self._prepare(owner, namespace)
+                async with (
+                    account_token(owner, namespace) as token,
+                    Client(access_of(self.kubeconfig, self.context, token)) as client,
+                ):
+                    await until_known(client, namespace)
+                    arguments = (str(self.kubeconfig), self.context, str(token), namespace)
+                    runtime, beside_runtime = await self._measure_runtime(
+                        client, namespace, arguments
+                    )
+                    floor, beside_floor = await self._measure_floor(arguments)
             finally:
-                await _clean_up(client, namespace)
+                await _clean_up(owner, namespace)
         ratios = {name: ratio(runtime[name], floor[name]) for name in runtime}
         return {
             **runtime,
@@ -122,16 +131,12 @@ class RuntimeBench(msgspec.Struct, frozen=True):
 
     # The runtime --------------------------------------------------------------------
 
-    async def _measure_runtime(self, client: Client, namespace: str) -> tuple[Figures, Load]:
+    async def _measure_runtime(
+        self, client: Client, namespace: str, arguments: tuple[str, ...]
+    ) -> tuple[Figures, Load]:
         self.tell("starting the controller")
         async with (
-            measured(
-                "edgewise.bench.copy_controller",
-                str(self.kubeconfig),
-                self.context,
-                namespace,
-                str(self.objects),
-            ) as program,
+            measured("edgewise.bench.copy_controller", *arguments, str(self.objects)) as program,
             aiohttp.ClientSession() as http,
         ):
             said, _, metrics_url = (await program.line()).partition(" ")
@@ -183,15 +188,10 @@ class RuntimeBench(msgspec.Struct, frozen=True):
 
     # The floor ----------------------------------------------------------------------
 
-    async def _measure_floor(self, namespace: str) -> tuple[Figures, Load]:
+    async def _measure_floor(self, arguments: tuple[str, ...]) -> tuple[Figures, Load]:
         self.tell("the floor: a bare client that patches as many statuses")
         async with measured(
-            "edgewise.bench.bare_patcher",
-            str(self.kubeconfig),
-            self.context,
-            namespace,
-            str(self.rate),
-            str(self.changes),
+            "edgewise.bench.bare_patcher", *arguments, str(self.rate), str(self.changes)
         ) as program:
             said = await program.line()
             cold_start = program.age
