@@ -195,17 +195,13 @@ class Connections:
             async with asyncio.timeout_at(
                 min(deadline, self._loop.time() + CONNECT_TIMEOUT_SECONDS)
             ):
-                reached = await self._reach()
-                try:
-                    _, connection = await self._loop.create_connection(
-                        lambda: _Connection(tls, self._loop),
-                        sock=reached,
-                        ssl=tls,
-                        server_hostname=self._server_name if tls else None,
-                    )
-                except BaseException:
-                    reached.close()
-                    raise
+                # The loop owns the socket from here on, and closes it also where TLS fails.
+                _, connection = await self._loop.create_connection(
+                    lambda: _Connection(tls, self._loop),
+                    sock=await self._reach(),
+                    ssl=tls,
+                    server_hostname=self._server_name if tls else None,
+                )
         except OSError as error:
             raise ConnectFailed(error) from error
         return connection

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import gzip
 import socket
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from edgewise.kube import connections
 from edgewise.kube.connections import (
@@ -18,9 +21,11 @@ from edgewise.kube.connections import (
     Connections,
     asked_before_sending,
 )
+from edgewise.kube.tls import ServerTrust, make_context
 from edgewise.kube.transport import kept_alive_socket
+from edgewise.testing.eventually import eventually
 
-from .servers import one_request, raw_serving
+from .servers import one_request, raw_serving, server_tls, serving
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -269,3 +274,65 @@ async def test_permission_is_asked_when_the_connection_is_there() -> None:
         server.answers.append(OK)
         assert (await ask(made)).content == b"{}"  # who was not asked is not held up
     assert [head[:4] for head in server.heads] == [b"GET ", b"GET "]
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def hang_up(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+
+
+async def say_nothing(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="it counts open files in /proc")
+@pytest.mark.parametrize("server", [hang_up, say_nothing])
+async def test_tls_that_fails_leaves_no_socket_and_disturbs_no_other(
+    server: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> None:
+    tls = ssl.create_default_context()
+
+    async def fail_often(made: Connections) -> None:
+        for _ in range(10):  # at once again, while the loop still cleans up
+            with pytest.raises(ConnectFailed):
+                await made.request("GET", "/", headers={}, body=None, tls=tls, timeout=0.05)
+
+    async with raw_serving(server) as url:
+        made = Connections(
+            url, limit=8, headers=[], server_name=None, socket_factory=kept_alive_socket
+        )
+        before = open_files()
+        await asyncio.gather(*(fail_often(made) for _ in range(8)))
+        await made.close()
+        await eventually(lambda: as_before(before), within=5)
+
+
+async def as_before(count: int) -> bool:
+    return open_files() <= count
+
+
+async def test_who_gives_up_at_any_moment_of_connecting_disturbs_no_other(tmp_path: Path) -> None:
+    async def hello(_request: web.Request) -> web.Response:
+        return web.Response(body=b"{}")
+
+    trust = ServerTrust(verify=False)
+    tls = make_context(trust, None)
+    async with serving(hello, server_tls(tmp_path)) as url:
+        for rounds in range(80):
+            made = Connections(
+                url, limit=8, headers=[], server_name=None, socket_factory=kept_alive_socket
+            )
+
+            async def asks(made: Connections = made) -> Answer:
+                return await made.request("GET", "/", headers={}, body=None, tls=tls, timeout=5)
+
+            gives_up = asyncio.create_task(asks())
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            gives_up.cancel()
+            await asyncio.wait([gives_up])
+            assert (await asks()).content == b"{}"
+            await made.close()
