@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,13 @@ from edgewise.kube.config import Access, load_access
 from edgewise.kube.credentials import TokenFile
 from edgewise.kube.errors import Forbidden
 from edgewise.kube.objects import Kind
-from edgewise.kube.paths import object_path
+from edgewise.kube.paths import collection_path, object_path
 
 NAME = "copier"
 TOKEN_SECONDS = 6 * 3600
 KNOWN_SECONDS = 10.0
 _RBAC = "rbac.authorization.k8s.io"
 _ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
-_ROLE = Kind(_RBAC, "v1", "Role", "roles")
-_BINDING = Kind(_RBAC, "v1", "RoleBinding", "rolebindings")
 
 
 def access_of(kubeconfig: str | Path, context: str, token: str | Path) -> Access:
@@ -43,8 +42,8 @@ def access_of(kubeconfig: str | Path, context: str, token: str | Path) -> Access
 @contextlib.asynccontextmanager
 async def account_token(client: Client, namespace: str) -> AsyncIterator[Path]:
     """An account that may do to copies what their controller does; its token in a file."""
-    for kind, content in _objects(namespace):
-        await client.apply({**_head(kind, namespace), **content})
+    for manifest in _manifests(namespace):
+        await client.apply(manifest)
     answer = await client.request(
         "POST",
         object_path(_ACCOUNT, namespace, NAME, "token"),
@@ -58,43 +57,36 @@ async def account_token(client: Client, namespace: str) -> AsyncIterator[Path]:
 
 async def until_known(client: Client, namespace: str) -> None:
     """The API server hears of a new role a moment after it was made."""
-    async with asyncio.timeout(KNOWN_SECONDS):
-        while True:
-            with contextlib.suppress(Forbidden):
-                await anext(client.pages(Copy, namespace, limit=1))
-                return
+    deadline = time.monotonic() + KNOWN_SECONDS
+    while True:
+        try:
+            await client.request(
+                "GET", collection_path(Copy.KIND, namespace), params={"limit": "1"}
+            )
+        except Forbidden:
+            if time.monotonic() > deadline:
+                raise
             await asyncio.sleep(0.05)
+        else:
+            return
 
 
-def _head(kind: Kind, namespace: str) -> dict[str, Any]:
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {"name": NAME, "namespace": namespace},
-    }
-
-
-def _objects(namespace: str) -> list[tuple[Kind, dict[str, Any]]]:
+def _manifests(namespace: str) -> list[dict[str, Any]]:
     copies = Copy.KIND
+    metadata = {"name": NAME, "namespace": namespace}
+    rbac = {"apiVersion": f"{_RBAC}/v1", "metadata": metadata}
+    rule = {
+        "apiGroups": [copies.group],
+        "resources": [copies.plural, f"{copies.plural}/status"],
+        "verbs": ["get", "list", "watch", "patch"],
+    }
     return [
-        (_ACCOUNT, {}),
-        (
-            _ROLE,
-            {
-                "rules": [
-                    {
-                        "apiGroups": [copies.group],
-                        "resources": [copies.plural, f"{copies.plural}/status"],
-                        "verbs": ["get", "list", "watch", "patch"],
-                    }
-                ]
-            },
-        ),
-        (
-            _BINDING,
-            {
-                "roleRef": {"apiGroup": _RBAC, "kind": _ROLE.kind, "name": NAME},
-                "subjects": [{"kind": _ACCOUNT.kind, "name": NAME, "namespace": namespace}],
-            },
-        ),
+        {"apiVersion": "v1", "kind": _ACCOUNT.kind, "metadata": metadata},
+        {**rbac, "kind": "Role", "rules": [rule]},
+        {
+            **rbac,
+            "kind": "RoleBinding",
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": NAME},
+            "subjects": [{"kind": _ACCOUNT.kind, **metadata}],
+        },
     ]

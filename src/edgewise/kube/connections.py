@@ -2,7 +2,8 @@
 
 Every write of a controller passes here, and what a request costs is most of what a controller
 costs: with aiohttp, which does the rest of this package, twice as much as here
-(docs/design/runtime.md has the figures). No proxies, redirects, cookies or upgrades.
+(docs/design/runtime.md has the figures). No proxies, redirects,
+cookies, upgrades or HEAD.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 # Less than what servers and the boxes between allow: who closes first is not surprised.
 IDLE_SECONDS = 15.0
 NEXT_ADDRESS_SECONDS = 0.25
-IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+IDEMPOTENT = frozenset({"GET", "PUT", "DELETE"})
 # Below, a server only says that its answer is still to come.
 FINAL = 200
 GZIP = 16 + zlib.MAX_WBITS
-WITHOUT_BODY = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+WITHOUT_BODY = frozenset({"GET", "DELETE"})
 
 SocketFactory = Callable[[tuple[int, int, int, str, tuple[object, ...]]], socket.socket]
 Headers = Sequence[tuple[str, str]]

@@ -128,7 +128,7 @@ class Transport:
         timeout: float | None = None,
     ) -> bytes:
         tls, sent = await self._prepare(headers)
-        where = f"{path}?{urlencode(params)}" if params else path
+        where = _where(path, params)
         within = self._timeout if timeout is None else timeout
         try:
             if self._direct is not None:
@@ -157,7 +157,7 @@ class Transport:
     ) -> Answer:
         async with _opened(self._through_proxy).request(
             method,
-            URL(f"{self.access.server}{where}", encoded=True),
+            self._url(where),
             data=body,
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_TIMEOUT_SECONDS),
@@ -270,8 +270,7 @@ class Transport:
         return self._tls.context(identity.certificate) if self._secure else None, sent
 
     def _url(self, path: str, params: Params | None = None) -> URL:
-        query = f"?{urlencode(params)}" if params else ""
-        return URL(f"{self.access.server}{path}{query}", encoded=True)
+        return URL(f"{self.access.server}{_where(path, params)}", encoded=True)
 
     def _refusal(self, code: int, text: bytes, retry_after: str | None) -> ApiError:
         error = error_from_response(code, text, retry_after)
@@ -330,6 +329,10 @@ class Transport:
                 return Unreachable(f"{server} did not answer in time{origin}")
             case _:
                 return Unreachable(f"the connection to {server} was lost: {_reason(error)}")
+
+
+def _where(path: str, params: Params | None) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
 
 
 def _opened(session: aiohttp.ClientSession | None) -> aiohttp.ClientSession:
