@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Test files at once: one more than cores, because some of them wait for a time to pass.
 WORKERS ?= 3
 
-.PHONY: help setup engine demo test checks lint types layers generated reference docs chaos lock format clean
+.PHONY: help setup engine oracle demo test checks lint types layers generated reference docs chaos lock format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -21,9 +21,12 @@ demo: setup ## see it at work
 	@$(bin)/edgewise demo
 
 # The first build of the engine waits for the network at times: the checks run beside it.
-test: setup ## everything that CI checks
-	@$(MAKE) --no-print-directory -j 2 engine checks
-	$(bin)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25
+test: setup ## everything that CI checks; DOMAIN=sessions: one domain and what lies below it
+	@$(MAKE) --no-print-directory -j 2 oracle checks
+	$(if $(DOMAIN),,EDGEWISE_TEST_BUDGET=1) $(bin)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(if $(DOMAIN),--domain $(DOMAIN))
+
+oracle: engine ## the judge of network policies, built once for the tests
+	@$(bin)/python -m tests.oracles.network_policy
 
 checks: lint types layers generated docs ## what needs no cluster: style, types, layers, files, docs
 
@@ -40,10 +43,12 @@ layers: setup ## each layer imports only from the layers below it
 generated: setup ## generated files are what the code says
 	$(bin)/edgewise crds check
 	$(bin)/python tools/reference.py --check
+	$(bin)/python tools/pictures.py --check
 
-reference: setup ## write the reference pages anew
+reference: setup ## write CRDs, reference pages and pictures from the code
 	$(bin)/edgewise crds generate
 	$(bin)/python tools/reference.py
+	$(bin)/python tools/pictures.py
 
 docs: setup ## build the site into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet

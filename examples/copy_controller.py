@@ -5,11 +5,9 @@ import sys
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.core import ConfigMap
 from edgewise.kube.errors import ConfigError
-from edgewise.runtime.controller import Controller
-from edgewise.runtime.manager import Manager
-from edgewise.runtime.watches import owned
+from edgewise.kube.kinds.core import ConfigMap
+from edgewise.runtime import Controller, Manager, owned
 
 
 class CopyController(Controller[ConfigMap]):

@@ -3,27 +3,19 @@
 import gc
 import os
 import signal
+import time
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from edgewise.local.doctor import real_nodes_trouble
+from tests.budget import ALL, BUDGETS, DOMAIN, folder_of, overdrawn, runs, too_long
+from tests.sharing import in_order, next_scope, scope_of
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-
-# The files of these folders share one cluster. It is there while they run, in one worker.
-SHARING = ("tests/e2e/local/", "tests/e2e/sessions/")
-# These are there, too, and do not need it.
-NOT_SHARING = ("tests/e2e/local/test_local_clean.py", "tests/e2e/local/test_local_cli.py")
-# Each page has clusters of its own, so they need not run one after the other.
-PAGES = "tests/docs/test_pages.py::test_the_commands_of_a_page["
-
-# These share one API server in each worker that runs any of them. Two workers do, which mostly
-# wait, and a third one starts clusters meanwhile. Large pieces come first: so all end together.
-WITH_API_SERVER = ("tests/chaos/", "tests/integration/")
-WITH_CLUSTERS = (*SHARING, "tests/e2e/", "tests/docs/")
-API_SERVERS = 2
 
 # How long an example takes says more about the machine than about what is tested.
 settings.register_profile("edgewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,33 +25,32 @@ settings.load_profile("edgewise")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+TESTS = Path(__file__).parent
+# Only a whole run, on as many workers as the Makefile says, tells what a folder takes.
+COUNTS = "EDGEWISE_TEST_BUDGET" in os.environ
+
 _skipped: dict[str, str] = {}
+_spent: Counter[str] = Counter()
+_began = time.monotonic()
 
 
-def scope_of(nodeid: str) -> str:
-    """What runs in one piece, in one worker."""
-    file = nodeid.partition("::")[0]
-    if nodeid.startswith(PAGES):
-        return nodeid
-    if file in NOT_SHARING:
-        return file
-    return next((folder for folder in SHARING if file.startswith(folder)), file)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--domain", default="", help="Only this domain, and what lies below it.")
 
 
-def in_order(scopes: list[str]) -> list[str]:
-    ranks = (*WITH_API_SERVER, *WITH_CLUSTERS, "")
-    return sorted(
-        scopes, key=lambda scope: next(n for n, each in enumerate(ranks) if scope.startswith(each))
-    )
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    domain = config.getoption("domain")
+    if not domain or collection_path.suffix != ".py" or not collection_path.is_relative_to(TESTS):
+        return None
+    file = f"tests/{collection_path.relative_to(TESTS)}"
+    return True if collection_path.name.startswith("test_") and not runs(file, domain) else None
 
 
-def next_scope(waiting: list[str], worker: int) -> str:
-    """The first that suits this worker, else the first of all."""
-
-    def suits(scope: str) -> bool:
-        return scope.startswith(WITH_API_SERVER) == (worker < API_SERVERS)
-
-    return next(filter(suits, waiting), waiting[0])
+def pytest_configure(config: pytest.Config) -> None:
+    domain = config.getoption("domain")
+    if domain and not any(TESTS.glob(f"*/{domain}/")):
+        known = sorted({folder.name for folder in TESTS.glob("*/*/") if folder.name[0].isalpha()})
+        raise pytest.UsageError(f"there are no tests of {domain!r}; there are: {', '.join(known)}")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -86,10 +77,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # What shares a cluster runs in one piece, also without several workers.
+    scopes = dict.fromkeys(scope_of(item.nodeid) for item in items)
     if hasattr(config, "workerinput"):
-        scopes = dict.fromkeys(scope_of(item.nodeid) for item in items)
-        place = {scope: number for number, scope in enumerate(in_order(list(scopes)))}
-        items.sort(key=lambda item: place[scope_of(item.nodeid)])
+        scopes = dict.fromkeys(in_order(list(scopes)))
+    place = {scope: number for number, scope in enumerate(scopes)}
+    items.sort(key=lambda item: place[scope_of(item.nodeid)])
     trouble = real_nodes_trouble()
     if trouble:
         for item in items:
@@ -111,6 +104,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _note_skip(report)
+    _spent[folder_of(report.nodeid.partition("::")[0])] += report.duration
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -118,10 +112,24 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if COUNTS:
+        terminalreporter.section("seconds of a worker, by folder")
+        for folder, seconds in _spent.most_common():
+            budget = BUDGETS.get(folder, DOMAIN)
+            terminalreporter.write_line(f"{seconds:7.0f} of {budget:4.0f}  {folder}")
+        minutes = (time.monotonic() - _began) / 60
+        terminalreporter.write_line(f"{minutes:7.1f} of {ALL / 60:4.0f}  minutes in all")
+        for sentence in _overdrawn():
+            terminalreporter.write_line(sentence, red=True)
     if IN_CI and _skipped:
         terminalreporter.section("skipped in CI, which is a failure", red=True, bold=True)
         for test, reason in sorted(_skipped.items()):
             terminalreporter.write_line(f"{test}: {reason}")
+
+
+def _overdrawn() -> list[str]:
+    in_all = too_long(time.monotonic() - _began)
+    return [*overdrawn(_spent).values(), *([in_all] if in_all else [])]
 
 
 @pytest.hookimpl(trylast=True)
@@ -130,4 +138,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         output["skipped"] = _skipped
     # A test that is skipped where it should run protects nobody.
     if IN_CI and _skipped and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    over = COUNTS and not hasattr(session.config, "workerinput") and _overdrawn()
+    if over and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -21,20 +21,24 @@ from typer.main import get_command
 
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.ping import udp
+from edgewise.agents.reports.program import ReportsCollector
 from edgewise.api.schema import field_descriptions
 from edgewise.cli.lazy import LazyGroup, load
 from edgewise.cli.main import COMMANDS, app
+from edgewise.gameservers.metrics import GameMetrics
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
+from edgewise.placement.metrics import PlacementMetrics
+from edgewise.placement.reports import Reports
 from edgewise.runtime.metrics import Metrics
-from edgewise.runtime.webhooks import AdmissionMetrics
-from edgewise.server import metrics as server_metrics
+from edgewise.runtime.webhooks.serving import AdmissionMetrics
+from edgewise.server.halves import HALVES
 from edgewise.server.http import request_ids
 from edgewise.server.http.app import create_app
 from edgewise.server.http.openapi import schema_of
 from edgewise.server.identity.authenticator import Authenticator
-from edgewise.server.metrics import show_fleet
 from edgewise.server.replica import Replica, Settings
+from edgewise.sessions.hub import metrics as server_metrics
 from edgewise.sessions.metrics import SessionMetrics
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -143,8 +147,8 @@ def option_row(param: Any, context: typer.Context) -> list[str] | None:
 
 async def http_page() -> str:
     async with Client(Access(server="http://unused.invalid")) as client:
-        replica = Replica(client, Settings())
-        schema = schema_of(create_app(replica, Authenticator(replica.hub)).app)
+        replica = Replica(client, Settings(), HALVES)
+        schema = schema_of(create_app(replica, Authenticator(replica.credentials)).app)
     parts = [
         WRITTEN,
         "# HTTP API\n",
@@ -231,7 +235,9 @@ def declared_as(name: str, fields: dict[str, Any]) -> type[msgspec.Struct] | Non
     while todo:
         cls = todo.pop()
         todo += cls.__subclasses__()
-        ours = cls.__name__ == name and cls.__module__.startswith("edgewise.server.")
+        ours = cls.__name__ == name and cls.__module__.startswith(
+            ("edgewise.server.", "edgewise.sessions.hub.")
+        )
         if ours and set(cls.__struct_encode_fields__) == set(fields):
             return cls
     return None
@@ -285,18 +291,38 @@ def kind_of(schema: dict[str, Any]) -> str:
 # Metrics
 
 
+# What the runtime counts in the server too, which has caches but no controllers.
+OF_MIRRORS = (
+    "`edgewise_api_requests",
+    "`edgewise_cache_",
+    "`edgewise_leading",
+    "`edgewise_list",
+    "`edgewise_watch_",
+)
+
+
 async def metrics_page() -> str:
     operator = CollectorRegistry()
     Metrics(operator)
     SessionMetrics(operator)
+    GameMetrics(operator)
+    PlacementMetrics(operator)
     AdmissionMetrics(operator)
+    reports = CollectorRegistry()
+    reports.register(ReportsCollector(Reports(b"")))
     gateway = CollectorRegistry()
     GatewayMetrics(gateway)
     Metrics(gateway)
-    fleet = CollectorRegistry()
+    hub = CollectorRegistry()
     async with Client(Access(server="http://unused.invalid")) as client:
-        show_fleet(Replica(client, Settings()).fleet, fleet)
-        server = [*own_of(server_metrics), *own_of(request_ids), *registered(fleet)]
+        Replica(client, Settings(), HALVES).show_metrics(hub)
+        mirrored = [each for each in registered(gateway) if each[0].startswith(OF_MIRRORS)]
+        server = [
+            *mirrored,
+            *own_of(server_metrics),
+            *own_of(request_ids),
+            *registered(hub),
+        ]
     parts = [
         WRITTEN,
         "# Metrics\n",
@@ -309,6 +335,7 @@ async def metrics_page() -> str:
         ("`edgewise gateway`", registered(gateway)),
         ("`edgewise server`", server),
         ("`edgewise ping`", own_of(udp)),
+        ("`edgewise reports`", [*mirrored, *registered(reports)]),
     ):
         parts += [f"## {title}\n", table(["Metric", "Kind", "Labels", ""], found)]
     return "\n".join(parts)

@@ -1,55 +1,55 @@
-"""The operator: wires the controllers of every domain to one cluster, and runs them."""
+"""The operator: builds its domains for one cluster, and runs what they are made of."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
-from collections.abc import AsyncIterator, Callable, Iterable
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
 
-from edgewise.api.sessions import SessionTemplate
-from edgewise.kube.admission import ValidatingWebhookConfiguration
-from edgewise.kube.client import Client
-from edgewise.kube.core import Namespace, Secret
-from edgewise.kube.endpoints import EndpointSlice
-from edgewise.kube.errors import AlreadyExists, NotFound
-from edgewise.kube.objects import Key
-from edgewise.runtime.cache import Cache
-from edgewise.runtime.certificates import CertificateKeeper
-from edgewise.runtime.manager import Election, Listen, Manager
-from edgewise.runtime.metrics import Metrics
-from edgewise.runtime.selection import Selection
-from edgewise.runtime.shared_caches import SharedCaches
-from edgewise.runtime.webhooks import AdmissionMetrics, Target, WebhookServer, configurations
-from edgewise.sessions.admission import webhooks
-from edgewise.sessions.books import Books, by_template
-from edgewise.sessions.child_kinds import GATEWAY_KINDS
-from edgewise.sessions.controller import SessionController
-from edgewise.sessions.held import HeldSession
-from edgewise.sessions.metrics import SessionMetrics
-from edgewise.sessions.publish import (
+from edgewise.domain import Built, Context, Domain, Flag, check_built, check_domains
+from edgewise.exposure.found_gateways import FoundGateways
+from edgewise.exposure.publishing import (
     Gateway,
     GatewayPublisher,
     RoutePublisher,
     TrustingPublisher,
+    token_in,
 )
-from edgewise.sessions.resetting import PodCleaner
-from edgewise.sessions.site import PortRange, Site
-from edgewise.sessions.template_controller import TemplateController
+from edgewise.exposure.seat_key import seat_key
+from edgewise.exposure.site import PortRange, Site, known_gateway_kinds
+from edgewise.gameservers.domain import GAMESERVERS
+from edgewise.kube.client import Client
+from edgewise.kube.errors import KubeError, NotFound
+from edgewise.kube.kinds.endpoints import EndpointSlice
+from edgewise.kube.objects import Key
+from edgewise.placement.domain import PLACEMENT
+from edgewise.runtime.caching.shared_caches import SharedCaches
+from edgewise.runtime.manager import Election, Listen, Manager, on_signals
+from edgewise.runtime.metrics import Metrics
+from edgewise.runtime.tasks import Task
+from edgewise.runtime.webhooks.reviewing import Reviewing, reviewing
+from edgewise.runtime.webhooks.serving import Target
+from edgewise.sessions.domain import SESSIONS
+from edgewise.tenancy.domain import TENANCY
+
+DOMAINS: tuple[Domain, ...] = (SESSIONS, GAMESERVERS, PLACEMENT, TENANCY)
 
 NAMESPACE = "edgewise-system"
 LEASE = "edgewise-operator"
-SEAT_KEY_SECRET = "edgewise-seat-key"  # noqa: S105 - the name of it
-SEAT_KEY = "key"
 CERTIFICATES_SECRET = "edgewise-webhook-certificates"  # noqa: S105 - the name of it
 WEBHOOKS = "edgewise"
-SEAT_KEY_BYTES = 32
-# The headless Service whose endpoints are the control ports of the gateways.
-GATEWAYS = "edgewise-gateway-control"
+
+# How often CRDs are looked for that somebody waits for, and those that nobody asked for.
+WAITED_FOR_EVERY = 1.0
+LEFT_OUT_EVERY = 30.0
+
+_log = logging.getLogger(__name__)
 
 
 class OperatorError(Exception):
@@ -60,6 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the operator is told when it starts."""
 
     namespace: str = NAMESPACE
+    domains: tuple[str, ...] = ()  # by name; empty: all whose CRDs are there
     listen: Listen = Listen(port=8081)
     leader_election: bool = True
     public_url: str = "http://127.0.0.1:8080"
@@ -73,11 +74,189 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     token_file: Path | None = None  # without it nobody is told of routes
     webhooks: Target | None = None  # where the API server finds us; without it nothing is reviewed
     webhook_port: int = 9443
+    flags: Mapping[str, Flag] = {}  # of the domains, by name; what is not here is as by default
 
 
-async def run_operator(client: Client, options: Options) -> None:
+async def run_operator(
+    client: Client, options: Options, domains: Sequence[Domain] = DOMAINS
+) -> None:
     """Run until a signal asks for the end."""
-    site = Site(
+    check_domains(domains)
+    wanted = chosen(domains, options.domains)
+    ending = Ending()
+    with on_signals(ending.begin):
+        try:
+            while not ending.begun and await _run(client, options, wanted, ending):
+                pass
+        except asyncio.CancelledError:
+            if not ending.begun:
+                raise
+
+
+class Ending:
+    """What a signal does: from one manager to the next, and before the first, as well."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._task = asyncio.current_task()
+        self._manager: Manager | None = None
+
+    def begin(self) -> None:
+        self.begun = True
+        if self._manager is not None:
+            self._manager.stop()
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def run(self, manager: Manager) -> None:
+        self._manager = manager
+        try:
+            await manager.run(signals=False)
+        finally:
+            self._manager = None
+
+
+def chosen(domains: Sequence[Domain], names: Iterable[str]) -> tuple[Domain, ...]:
+    """The domains with these names; without names, all."""
+    known = {domain.name: domain for domain in domains}
+    asked = list(dict.fromkeys(names))
+    for name in asked:
+        if name not in known:
+            raise OperatorError(f"there is no domain {name!r}; there are {', '.join(known)}")
+    return tuple(known[name] for name in asked) if asked else tuple(domains)
+
+
+async def _run(client: Client, options: Options, domains: Sequence[Domain], ending: Ending) -> bool:
+    """Run the domains whose CRDs are there; whether to begin again, because more are now.
+
+    Beginning again is an orderly end and a start, as at an upgrade: caches, queues and the
+    lease are handed over in the way that is tried every day.
+    """
+    waiting = Waiting(await absent(client, domains), domains, named=bool(options.domains))
+    for sentence in waiting.sentences():
+        _log.warning("%s", sentence)
+    metrics, again = Metrics(), asyncio.Event()
+    found = FoundGateways(options.namespace)
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+        caches = SharedCaches(client, metrics=metrics)
+        context = Context(
+            client=client,
+            caches=caches,
+            metrics=metrics,
+            http=http,
+            namespace=options.namespace,
+            site=await _site(client, options),
+            publisher=publisher_of(options, found, http),
+            options={},
+        )
+        built = [
+            _built(each, context, options) for each in domains if each.name not in waiting.kinds
+        ]
+
+        async def look_for_crds() -> None:
+            while True:
+                await asyncio.sleep(waiting.look_every)
+                if await waiting.fewer(client):
+                    again.set()
+                    manager.stop()
+                    return
+
+        manager = Manager(
+            client,
+            [controller for each in built for controller in each.controllers],
+            name=LEASE,
+            election=Election(LEASE, options.namespace) if options.leader_election else None,
+            listen=options.listen,
+            metrics=metrics,
+            caches=caches,
+            leader_tasks=[task for each in built for task in each.leader_tasks],
+            replica_tasks=[
+                *(task for each in built for task in each.replica_tasks),
+                *([Task("look for CRDs", look_for_crds)] if waiting.kinds else []),
+            ],
+            handlers=[handler for each in built for handler in each.handlers],
+            ready={"domains": waiting.not_ready},
+        )
+        found.follow(caches.of(EndpointSlice, found.selection))
+        async with _reviewing(client, options, built, metrics):
+            await ending.run(manager)
+    return again.is_set()
+
+
+def _built(domain: Domain, context: Context, options: Options) -> Built:
+    flags = {each.name: options.flags.get(each.name, each.default) for each in domain.options}
+    return check_built(domain, domain.build(msgspec.structs.replace(context, options=flags)))
+
+
+def _reviewing(
+    client: Client, options: Options, built: Iterable[Built], metrics: Metrics
+) -> contextlib.AbstractAsyncContextManager[None]:
+    hooks: list[Any] = [hook for each in built for hook in each.webhooks]
+    if options.webhooks is None or not hooks:
+        return contextlib.nullcontext()
+    how = Reviewing(
+        name=WEBHOOKS,
+        certificates=Key(options.namespace, CERTIFICATES_SECRET),
+        target=options.webhooks,
+        port=options.webhook_port,
+    )
+    return reviewing(client, hooks, how, metrics)
+
+
+# CRDs that are not there ----------------------------------------------------------------
+
+
+class Waiting:
+    """Domains that cannot be served yet, and the kinds that each of them misses."""
+
+    def __init__(
+        self, kinds: Mapping[str, Sequence[str]], domains: Sequence[Domain], *, named: bool
+    ) -> None:
+        self.kinds = kinds
+        self._domains = [each for each in domains if each.name in kinds]
+        self._named = named
+        self._none = len(kinds) == len(domains)
+
+    @property
+    def look_every(self) -> float:
+        return WAITED_FOR_EVERY if self._named or self._none else LEFT_OUT_EVERY
+
+    def sentences(self) -> list[str]:
+        does = "waits for its CRDs" if self._named else "is left out until its CRDs are there"
+        return [f"{name} {does}: {', '.join(kinds)}" for name, kinds in self.kinds.items()]
+
+    async def fewer(self, client: Client) -> bool:
+        """Whether one of them could be served now."""
+        try:
+            return len(await absent(client, self._domains)) < len(self._domains)
+        except KubeError:
+            return False  # whatever keeps us from it keeps the caches too, and they say so
+
+    def not_ready(self) -> str:
+        """A domain that was named is a condition of readiness, and one at least has to be there."""
+        return "; ".join(self.sentences()) if self._named or self._none else ""
+
+
+async def absent(client: Client, domains: Iterable[Domain]) -> dict[str, list[str]]:
+    """The names of the CRDs that the API server does not serve, by domain.
+
+    By discovery, which every account may use.
+    """
+    found: dict[str, list[str]] = {}
+    for domain in domains:
+        for kind in (each.KIND for each in domain.kinds):
+            try:
+                await client.kind_of(kind.api_version, kind.kind)
+            except NotFound:
+                found.setdefault(domain.name, []).append(f"{kind.plural}.{kind.group}")
+    return found
+
+
+# What the domains share -----------------------------------------------------------------
+
+
+async def _site(client: Client, options: Options) -> Site:
+    return Site(
         seat_key=await seat_key(client, options.namespace),
         public_url=options.public_url,
         public_host=options.public_host,
@@ -88,164 +267,6 @@ async def run_operator(client: Client, options: Options) -> None:
         gateway=options.gateway_api,
         gateway_kinds=await known_gateway_kinds(client) if options.gateway_api else frozenset(),
     )
-    metrics = Metrics()
-    session_metrics = SessionMetrics(metrics.registry)
-    found = FoundGateways(options.namespace)
-    async with aiohttp.ClientSession() as http:
-        books = Books(site)
-        cleaner = PodCleaner(client, http)
-        sessions = SessionController(
-            books,
-            publisher_of(options, found, http),
-            cleaner,
-            metrics=session_metrics,
-        )
-        templates = TemplateController(books, cleaner, metrics=session_metrics)
-        election = Election(LEASE, options.namespace) if options.leader_election else None
-        manager = Manager(
-            client,
-            [sessions, templates],
-            name=LEASE,
-            election=election,
-            listen=options.listen,
-            metrics=metrics,
-        )
-        found.follow(manager.caches.of(EndpointSlice, found.selection))
-        sessions.wake, templates.wake = (workers.queue.add for workers in manager.workers)
-        async with reviewing(client, manager.caches, options, metrics):
-            try:
-                await manager.run()
-            finally:
-                await sessions.resets.stop()
-                await templates.resets.stop()
-
-
-async def known_gateway_kinds(client: Client) -> frozenset[str]:
-    """A kind that is not there cannot be watched; whoever needs it is told so."""
-    found = set()
-    for each in GATEWAY_KINDS:
-        with contextlib.suppress(NotFound):
-            found.add((await client.kind_of(each.KIND.api_version, each.KIND.kind)).kind)
-    return frozenset(found)
-
-
-@contextlib.asynccontextmanager
-async def reviewing(
-    client: Client, caches: SharedCaches, options: Options, metrics: Metrics
-) -> AsyncIterator[None]:
-    """Serve the webhooks, on every replica, for as long as the block runs."""
-    target = options.webhooks
-    if target is None:
-        yield
-        return
-    hooks = webhooks(KnownByCache(client, caches))
-    for configuration in configurations(WEBHOOKS, hooks, target):
-        await client.apply(configuration)
-    keeper = CertificateKeeper(
-        client,
-        Key(options.namespace, CERTIFICATES_SECRET),
-        names=target.host_names(),
-        configurations=[(ValidatingWebhookConfiguration, WEBHOOKS)],
-    )
-    await keeper.ensure()
-    server = WebhookServer(
-        hooks,
-        keeper.context,
-        port=options.webhook_port,
-        metrics=AdmissionMetrics(metrics.registry),
-    )
-    async with server:
-        keeping = asyncio.create_task(keeper.run())
-        try:
-            yield
-        finally:
-            keeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeping
-
-
-class KnownByCache:
-    """Answers the reviewers from the caches; a template that was made just now is asked for."""
-
-    def __init__(self, client: Client, caches: SharedCaches) -> None:
-        self._client = client
-        self._templates = caches.of(SessionTemplate)
-        self._sessions = caches.of(HeldSession)
-
-    async def template(self, namespace: str, name: str) -> SessionTemplate | None:
-        found = self._templates.find(name, namespace)
-        if found is not None:
-            return found
-        try:
-            return await self._client.get(SessionTemplate, name, namespace)
-        except NotFound:
-            return None
-
-    def sessions_of(self, namespace: str, template: str) -> int:
-        if not self._sessions.synced:
-            # Fail closed: whoever has not seen the sessions cannot say that there is room.
-            raise OperatorError("the sessions are not known yet; try again in a moment")
-        return len(self._sessions.by(by_template, f"{namespace}/{template}"))
-
-
-async def seat_key(client: Client, namespace: str) -> bytes:
-    """The key from which all addresses of seats are made: created once, then kept for ever."""
-    for _ in range(2):
-        try:
-            secret = await client.get(Secret, SEAT_KEY_SECRET, namespace)
-        except NotFound:
-            await create_seat_key(client, namespace)
-            continue
-        key = secret.data.get(SEAT_KEY, b"")
-        if len(key) < SEAT_KEY_BYTES // 2:
-            raise OperatorError(
-                f"the Secret {namespace}/{SEAT_KEY_SECRET} has no usable `{SEAT_KEY}`: delete the "
-                "Secret to have a new one made (every address of a seat changes with it)"
-            )
-        return key
-    raise OperatorError(f"the Secret {namespace}/{SEAT_KEY_SECRET} vanished while it was read")
-
-
-async def create_seat_key(client: Client, namespace: str) -> None:
-    secret = Secret.named(SEAT_KEY_SECRET, namespace)
-    secret.data = {SEAT_KEY: secrets.token_bytes(SEAT_KEY_BYTES)}
-    with contextlib.suppress(AlreadyExists):  # by another replica, at the same time
-        try:
-            await client.create(secret)
-        except NotFound:  # the namespace is not there: nobody installed the chart
-            with contextlib.suppress(AlreadyExists):
-                await client.create(Namespace.named(namespace))
-            await client.create(secret)
-
-
-class FoundGateways:
-    """The control ports of the gateways that run in the cluster now."""
-
-    def __init__(self, namespace: str) -> None:
-        self.selection = Selection(
-            namespace=namespace, labels=f"kubernetes.io/service-name={GATEWAYS}"
-        )
-        self._cache: Cache[EndpointSlice] | None = None
-
-    def follow(self, cache: Cache[EndpointSlice]) -> None:
-        self._cache = cache
-
-    def now(self) -> list[Gateway]:
-        if self._cache is None:
-            return []
-        return [gateway for piece in self._cache for gateway in gateways_in(piece)]
-
-
-def gateways_in(piece: EndpointSlice) -> Iterable[Gateway]:
-    """Those that are not ready yet are told too: they become it by knowing the routes."""
-    for endpoint in piece.endpoints or ():
-        if endpoint.conditions.terminating:
-            continue
-        for port in piece.ports or ():
-            for address in endpoint.addresses:
-                host = f"[{address}]" if ":" in address else address
-                serving = endpoint.conditions.ready is not False
-                yield Gateway(f"http://{host}:{port.port}", serving)
 
 
 def publisher_of(
@@ -256,17 +277,3 @@ def publisher_of(
         return TrustingPublisher()
     given = [Gateway(url) for url in options.gateways]
     return GatewayPublisher(lambda: [*given, *found.now()], token_in(options.token_file), http)
-
-
-def token_in(file: Path) -> Callable[[], str]:
-    """Reads the token anew each time it was changed, as Kubernetes does with mounted Secrets."""
-    seen: tuple[float, str] = (-1.0, "")
-
-    def token() -> str:
-        nonlocal seen
-        changed = file.stat().st_mtime
-        if changed != seen[0]:
-            seen = (changed, file.read_text(encoding="utf-8").strip())
-        return seen[1]
-
-    return token

@@ -2,4 +2,6 @@
 
 from tests.integration.conftest import api_server
 
+SHARES = "api-server"
+
 __all__ = ["api_server"]

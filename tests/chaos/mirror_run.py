@@ -15,15 +15,15 @@ from random import Random
 from typing import Any
 
 from edgewise.kube.client import Client
-from edgewise.kube.core import ConfigMap, Namespace, Secret
 from edgewise.kube.errors import AlreadyExists, KubeError, NotFound
+from edgewise.kube.kinds.core import ConfigMap, Namespace, Secret
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.backoff import Backoff
-from edgewise.runtime.cache import Cache, number
+from edgewise.runtime.caching.cache import Cache, number
+from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
 from edgewise.runtime.requeue import Requeue
-from edgewise.runtime.selection import Selection
 from edgewise.runtime.watches import owned
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fault_proxy import FaultProxy, Upstream
@@ -36,7 +36,7 @@ CHANGES = 25
 SETTLED_WITHIN = 120.0  # spent only where something is wrong, or the machine is very busy
 
 
-class Mirror(Controller[ConfigMap]):
+class ConnectedCluster(Controller[ConfigMap]):
     """Keeps one Secret with the same value for each ConfigMap; notes every broken promise."""
 
     workers = 4
@@ -129,7 +129,7 @@ class Mirror(Controller[ConfigMap]):
             mine[made.key] = made
 
 
-class FinalizingMirror(Mirror, Controller[ConfigMap]):
+class FinalizingMirror(ConnectedCluster, Controller[ConfigMap]):
     finalizer = "chaos.edgewise.dev/mirror"
 
 
@@ -214,8 +214,8 @@ class MirrorRun:
         assert not controller.broken, f"{controller.broken}\n    its Secrets:\n      {told}"
         assert not controller.running
 
-    def _controller(self) -> Mirror:
-        kind = FinalizingMirror if self.random.random() < 0.4 else Mirror
+    def _controller(self) -> ConnectedCluster:
+        kind = FinalizingMirror if self.random.random() < 0.4 else ConnectedCluster
         controller = kind(self.run, self.direct, Random(self.seed + 1))
         select = self.selection
         controller.selection = select
@@ -301,7 +301,7 @@ class MirrorRun:
         listing = await self.direct.list(kind, select.namespace, labels=select.labels)
         return {obj.key: obj for obj in listing.items}
 
-    async def _settled(self, manager: Manager, controller: Mirror) -> None:
+    async def _settled(self, manager: Manager, controller: ConnectedCluster) -> None:
         # Looking is what costs most, so only when there is nothing left to be done.
         queue = manager.workers[0].queue
         assert manager.acting

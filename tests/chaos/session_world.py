@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Client
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Node, Pod
 from edgewise.kube.errors import KubeError, NotFound
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Node, Pod
 from edgewise.kube.objects import Key, Kind, Object
-from edgewise.sessions.child_kinds import BOUND_KINDS
+from edgewise.workloads.children import BOUND_KINDS
 from tests.unit.sessions.store import Raw, Store
 from tests.unit.sessions.world import CutOff, Operator, World
 
@@ -200,7 +201,7 @@ class RealWorld(World):
         await self.look()
         for kind in (SessionTemplate, Session, Pod, Lease, PortClaim, *BOUND_KINDS):
             for key, raw in self.store.objects[kind.KIND].items():
-                mine = kind.KIND.namespaced or raw["spec"].get("session", "").startswith(
+                mine = kind.KIND.namespaced or raw["spec"].get("owner", "").startswith(
                     f"{self.namespace}/"
                 )
                 if mine:

@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from edgewise.api.exposure import PortClaim
 from edgewise.api.installation import install
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.core import Namespace
+from edgewise.kube.kinds.core import Namespace
 from tests.chaos.session_world import RealWorld
 from tests.integration.conftest import ApiServer
 from tests.unit.sessions.scenarios import SCENARIOS, play

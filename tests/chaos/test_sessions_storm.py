@@ -11,27 +11,25 @@ plays one storm again, as far as that is possible with real processes.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import random
 import secrets
-import signal
-import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from edgewise.api.exposure import PortClaim
 from edgewise.api.installation import install
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.core import Namespace, Pod
 from edgewise.kube.errors import KubeError
+from edgewise.kube.kinds.core import Namespace, Pod
+from edgewise.sessions.domain import SESSIONS
 from edgewise.testing.eventually import eventually
-from edgewise.testing.ports import free_port
+from tests.chaos.harness import operators, rage
 from tests.chaos.session_world import RealWorld
 from tests.integration.conftest import ApiServer
 from tests.integration.sessions.stage import Nodes, Stage, pod_template
@@ -46,50 +44,6 @@ HTTP = {"name": "http", "port": 8080}
 UDP = {"name": "game", "port": 7777, "protocol": "UDP"}
 
 pytestmark = pytest.mark.chaos
-
-
-class OperatorProcess:
-    """`edgewise operator`, without an election; started again whenever it was killed."""
-
-    def __init__(self, api_server: ApiServer, log: Path) -> None:
-        self._kubeconfig = api_server.kubeconfig
-        self._log = log
-        self._process: asyncio.subprocess.Process | None = None
-        self.kills = 0
-
-    async def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "edgewise.cli",
-                "operator",
-                "--no-leader-election",
-                f"--kubeconfig={self._kubeconfig}",
-                f"--listen=127.0.0.1:{free_port()}",
-                stdout=log,
-                stderr=log,
-            )
-
-    async def kill(self) -> None:
-        """As the kernel does when memory runs out: in the middle of anything."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGKILL)
-            await self._process.wait()
-            self.kills += 1
-
-
-@contextlib.asynccontextmanager
-async def operators(api_server: ApiServer, directory: Path) -> AsyncIterator[list[OperatorProcess]]:
-    started = [OperatorProcess(api_server, directory / f"operator-{n}.log") for n in range(2)]
-    try:
-        for each in started:
-            await each.start()
-        yield started
-    finally:
-        for each in started:
-            await each.kill()
 
 
 class People:
@@ -132,26 +86,6 @@ class People:
             await self._stage.client.delete(Pod, pod, self._stage.namespace, grace_seconds=grace)
 
 
-async def rage(
-    people: People, crew: list[OperatorProcess], api_server: ApiServer, chance: random.Random
-) -> None:
-    end = time.monotonic() + SECONDS
-    restart_at = time.monotonic() + SECONDS / 2 if LONG else float("inf")
-    next_kill = time.monotonic() + 3.0
-    while time.monotonic() < end:
-        await people.act()
-        await asyncio.sleep(chance.random() * 0.1)
-        if time.monotonic() >= next_kill:
-            victim = chance.choice(crew)
-            await victim.kill()
-            await victim.start()
-            next_kill = time.monotonic() + 2.0 + 3.0 * chance.random()
-        if time.monotonic() >= restart_at:
-            restart_at = float("inf")
-            restart = chance.choice((api_server.restart_api_server, api_server.restart_etcd))
-            await asyncio.to_thread(restart, kill=True)
-
-
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_everything_is_as_it_should_be_after_a_storm(
@@ -180,8 +114,9 @@ async def test_everything_is_as_it_should_be_after_a_storm(
                 timeoutSeconds=1,
                 reutilizeTimeoutSeconds=3,
             )
-            async with operators(api_server, tmp_path) as crew:
-                await rage(People(stage, chance), crew, api_server, chance)
+            async with operators(api_server, SESSIONS, tmp_path) as crew:
+                act = People(stage, chance).act
+                await rage(act, crew, api_server, chance, seconds=SECONDS, restarts=LONG)
                 await all_is_well(client, namespace)
                 assert sum(each.kills for each in crew) >= 2
             await stage.clear()

@@ -13,7 +13,7 @@ from edgewise.local.layout import homes
 from tests.docs.pages import Block, blocks_of, mismatch
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
 IDS = [path.relative_to(ROOT).as_posix() for path in PAGES]
 BIN = Path(sys.executable).parent
 
@@ -51,7 +51,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_the_commands_of_a_page(blocks: list[Block], place: Path) -> None:
     """One shell for a page, so that what a command sets is there for the next."""
     commands = [(block, command) for block in blocks for command in block.commands]
-    script = "".join(
+    # What a page runs in the background ends with it, also when a command before that fails.
+    script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n" + "".join(
         f"{{ {command.text}\n}} >{place.parent}/{number}.out 2>{place.parent}/{number}.err "
         f"|| exit $?\n"
         for number, (_, command) in enumerate(commands)

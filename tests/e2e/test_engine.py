@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.local.engine import find_engine
-from edgewise.local.engine_pins import read_pins, source_directory
+from edgewise.local.engine.finding import find_engine
+from edgewise.local.engine.pins import read_pins, source_directory
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +42,6 @@ def test_the_wheel_carries_the_modules(tmp_path: Path) -> None:
     )
     (wheel,) = tmp_path.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "unpacked")
-    carried = tmp_path / "unpacked" / "edgewise" / "local" / "engine_modules"
+    carried = tmp_path / "unpacked" / "edgewise" / "local" / "engine" / "engine_modules"
     assert read_pins(carried).key == read_pins(source_directory()).key
     assert (carried / "go.lock").is_file()

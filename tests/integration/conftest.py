@@ -28,10 +28,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.core import Namespace
-from edgewise.local.engine import Engine, find_engine
-from edgewise.runtime.certificate_authority import key_usage
+from edgewise.kube.kinds.core import Namespace
+from edgewise.local.engine.finding import Engine, find_engine
+from edgewise.runtime.webhooks.certificate_authority import key_usage
 from edgewise.testing.ports import free_port
+
+SHARES = "api-server"
 
 START_DEADLINE = 60.0
 

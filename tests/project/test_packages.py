@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from edgewise.local.container_programs import CNI_PACKAGE, PACKAGES
+from edgewise.local.machines.container_programs import CNI_PACKAGE, PACKAGES
 
 ROOT = Path(__file__).parents[2]
 ESSENTIAL = {"util-linux", "mount"}  # on every Debian, or it would not start

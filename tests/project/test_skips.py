@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).parents[1] / "conftest.py"
+ROOT = Path(__file__).parents[2]
+CONFTEST = ROOT / "tests" / "conftest.py"
 
 TESTS = """
 import pytest
@@ -24,8 +25,10 @@ def test_expected_failure(): assert False
 
 
 def run(folder: Path, tests: str, **env: str) -> subprocess.CompletedProcess[str]:
-    shutil.copy(CONFTEST, folder / "conftest.py")
-    (folder / "test_example.py").write_text(tests)
+    tree = folder / "tests" / "unit"
+    tree.mkdir(parents=True, exist_ok=True)
+    shutil.copy(CONFTEST, folder / "tests" / "conftest.py")
+    (tree / "test_example.py").write_text(tests)
     return subprocess.run(
         [
             sys.executable,
@@ -38,7 +41,8 @@ def run(folder: Path, tests: str, **env: str) -> subprocess.CompletedProcess[str
             folder,
             folder,
         ],
-        env={k: v for k, v in os.environ.items() if k != "CI"} | env,
+        # The conftest imports from `tests`, as it does at home.
+        env={k: v for k, v in os.environ.items() if k != "CI"} | {"PYTHONPATH": str(ROOT)} | env,
         cwd=folder,
         capture_output=True,
         text=True,
@@ -63,7 +67,9 @@ def test_in_ci_a_skip_is_a_failure(tmp_path: Path, value: str) -> None:
 def test_in_ci_a_module_that_skips_itself_is_a_failure_too(tmp_path: Path) -> None:
     tests = "import pytest\npytest.skip('no root', allow_module_level=True)\n"
     both = tests + "def test_never(): pass\n"
-    (tmp_path / "test_other.py").write_text("def test_passes(): pass\n")
+    other = tmp_path / "tests" / "unit" / "test_other.py"
+    other.parent.mkdir(parents=True)
+    other.write_text("def test_passes(): pass\n")
     done = run(tmp_path, both, CI="true")
     assert done.returncode == 1
     assert "no root" in done.stdout

@@ -53,7 +53,7 @@ from typing import Any, Literal
 import msgspec
 
 from edgewise.api.schema import Schema, SchemaError, schema_of
-from edgewise.kube.extensions import CustomResourceDefinition
+from edgewise.kube.kinds.extensions import CustomResourceDefinition
 from edgewise.kube.objects import Object
 
 CATEGORY = "edgewise"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from edgewise.api.crd import crd_of
 from edgewise.kube.client import Client
 from edgewise.kube.errors import KubeError, NotFound
-from edgewise.kube.extensions import CustomResourceDefinition
+from edgewise.kube.kinds.extensions import CustomResourceDefinition
 from edgewise.kube.objects import Object
 
 POLL_SECONDS = 0.05

@@ -1,9 +1,10 @@
-"""CRDs as files: written, and checked against the types they come from."""
+"""CRDs and cluster objects as files: written, and checked against the types they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import yaml
@@ -12,6 +13,7 @@ from edgewise.api.crd import crd_of
 from edgewise.kube.objects import Object
 
 HEADER = "# Written by `edgewise crds generate` from the types in src/edgewise/api.\n"
+OBJECTS_HEADER = "# Written by `edgewise crds generate` from the records of the domains.\n"
 
 
 def render(kinds: Iterable[type[Object]]) -> dict[str, str]:
@@ -19,9 +21,22 @@ def render(kinds: Iterable[type[Object]]) -> dict[str, str]:
     return {f"{kind.KIND.group}_{kind.KIND.plural}.yaml": _text(kind) for kind in kinds}
 
 
+def render_objects(objects: Mapping[str, Iterable[Object]]) -> dict[str, str]:
+    """The cluster objects of each domain, by the name of its file; none where it has none."""
+    texts = {
+        f"{domain}.yaml": "---\n".join(_dumped(msgspec.to_builtins(each)) for each in found)
+        for domain, found in objects.items()
+    }
+    return {name: OBJECTS_HEADER + text for name, text in texts.items() if text}
+
+
 def _text(kind: type[Object]) -> str:
     manifest = msgspec.to_builtins(crd_of(kind))
-    return HEADER + yaml.safe_dump(manifest, sort_keys=False, width=100, allow_unicode=True)
+    return HEADER + _dumped(manifest)
+
+
+def _dumped(manifest: Any) -> str:
+    return yaml.safe_dump(manifest, sort_keys=False, width=100, allow_unicode=True)
 
 
 def differences(directory: Path, files: dict[str, str]) -> list[str]:

@@ -9,13 +9,15 @@ those maps hold is checked by the admission webhook and by the types here.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from edgewise.api.crd import Column, CrdSpec
-from edgewise.api.schema import Rule, as_one, keyed_by, left_open
+from edgewise.api.exposure import Port, ShortLabel
+from edgewise.api.schema import Rule, as_one, keyed_by, left_open, rules
 from edgewise.kube.conditions import Condition
 from edgewise.kube.objects import Kind, Object, Record
 
@@ -23,17 +25,13 @@ GROUP = "sessions.edgewise.dev"
 VERSION = "v1alpha1"
 
 DEFAULT_NODE_LOSS_SECONDS = 30
+DEFAULT_READY_SECONDS = 60
 
 Reuse = Literal["Never", "Session", "Template"]
 Exposure = Literal["Gateway", "GatewayAPI", "NodePort", "HostPort", "LoadBalancer", "None"]
-Protocol = Literal["HTTP", "TCP", "UDP"]
 
 Label = Annotated[
     str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-]
-# Part of the names of pods, which have 63 characters for everything.
-ShortLabel = Annotated[
-    str, Meta(min_length=1, max_length=20, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]
 Seconds = Annotated[int, Meta(ge=0, le=31_536_000)]
 
@@ -41,17 +39,6 @@ _SHORT_NAME = Rule(
     "!has(self.metadata) || size(self.metadata.name) <= 63",
     "metadata.name must have at most 63 characters: it becomes a label of the pods",
 )
-
-
-class Port(Record):
-    """A port of a pod that its clients may reach."""
-
-    name: ShortLabel
-    """Part of the address: the last step of the path, or the key of a host and port."""
-    port: Annotated[int, Meta(ge=1, le=65535)]
-    """Where the container listens."""
-    protocol: Protocol = "HTTP"
-    """HTTP (WebSocket included) shares one public port; TCP and UDP get one each."""
 
 
 class Reset(Record):
@@ -137,6 +124,8 @@ class Workload(Record):
     """How many sessions of this template a namespace may have; 0 is no limit."""
     node_loss_seconds: Seconds | None = None
     """How long to wait for a lost node to come back before its pods are replaced (30)."""
+    ready_seconds: Annotated[int, Meta(ge=1, le=3600)] | None = None
+    """How long a client waits for its pod to become ready before it gets another one (60)."""
     seat_tokens: bool = False
     """Whether the gateway asks for a token besides the unguessable path."""
     resources: Annotated[list[Resource], keyed_by("name"), Meta(max_length=32)] = []
@@ -193,7 +182,16 @@ class SessionTemplate(Object, kw_only=True):
 class TemplateRef(Record):
     """A SessionTemplate in the session's namespace."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=63)]
+    name: Annotated[
+        str,
+        Meta(min_length=1, max_length=63),
+        rules(
+            Rule(
+                "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+                "templateRef.name must be a name: small letters, digits, dashes and dots",
+            )
+        ),
+    ]
 
 
 class SessionSpec(Workload):
@@ -209,7 +207,7 @@ class SessionSpec(Workload):
             "!has(self.templateRef) || !(has(self.timeoutSeconds) || "
             "has(self.reutilizeTimeoutSeconds) || has(self.reuse) || has(self.exposure) || "
             "has(self.maxClients) || has(self.maxSessions) || has(self.nodeLossSeconds) || "
-            "has(self.seatTokens) || has(self.resources))",
+            "has(self.readySeconds) || has(self.seatTokens) || has(self.resources))",
             "with templateRef, everything but clients is said by the template",
             field_path=".templateRef",
         ),
@@ -229,13 +227,42 @@ class SessionSpec(Workload):
     template_ref: TemplateRef | None = None
     """The SessionTemplate to follow."""
     clients: Annotated[dict[str, Any], as_one()] = {}
-    """Client id to {connected: bool}. True: present, and owed its pods. False: lost, but
-    still holding them. Absent: left."""
+    """Client id to {connected: bool}. True: present, and owed its pods. False: disconnected, but
+    still holding them. Absent: left. For server-side apply the map is one value: a manager that
+    applies it puts out the clients of all others. Use a merge patch for each client."""
 
 
-ClientPhase = Literal[
-    "Refused", "Starting", "Ready", "NotReady", "Recovering", "WaitForReconnection", "Expired"
-]
+class ClientPhase(StrEnum):
+    """How a client stands. What was read may hold another word, of a newer operator."""
+
+    REFUSED = "Refused"  # it was not let in
+    STARTING = "Starting"
+    READY = "Ready"
+    NOT_READY = "NotReady"  # it has its pods, and one of them is not ready now
+    RECOVERING = "Recovering"  # it lost a pod, and gets another
+    DISCONNECTED = "Disconnected"  # its seats are kept for a while
+    EXPIRED = "Expired"  # it stayed away for too long
+
+
+class PodPhase(StrEnum):
+    """How a pod of a session stands. Only the last two are written, for pods without clients."""
+
+    STARTING = "Starting"
+    IN_USE = "InUse"
+    RESETTING = "Resetting"
+    WAIT_FOR_REUSE = "WaitForReuse"
+
+
+class Failures(Record):
+    """Pods of one client that ended, crashed or never became ready, one after the other."""
+
+    count: int = 0
+    until: str | None = None
+    """When the next one is tried."""
+    revision: str = ""
+    """What they were made from: an edited template is tried at once."""
+    reason: str = ""
+    message: str = ""
 
 
 class ClientStatus(Record):
@@ -245,14 +272,27 @@ class ClientStatus(Record):
     ready: bool = False
     """Whether the client can connect to all of its endpoints now."""
     until: str | None = None
-    """When a lost client loses its pods."""
+    """When a disconnected client loses its pods."""
     pods: dict[str, str] = {}
     """Pod template to the pod in which the client has its seat."""
     endpoints: dict[str, dict[str, str]] = {}
     """Pod template to port name to address. They stay the same when a pod is replaced."""
     tokens: dict[str, str] = {}
     """Pod template to the SHA-256 of the seat's token, where the template asks for tokens."""
+    reason: str = ""
+    """Why the client waits, as one word for programs: that of the kubelet or the API server where
+    they have one (ImagePullBackOff, Unschedulable), else ours (PodsRefused, NotReady). Empty while
+    all goes as it should."""
     message: str = ""
+    """The same for people."""
+    late: bool = False
+    """Whether the client has waited for longer than readySeconds."""
+    since: str | None = None
+    """When the client began to wait. It stays while pods are exchanged."""
+    due: str | None = None
+    """When the client gets another pod, unless the one it has was ready by then."""
+    failures: dict[str, Failures] = {}
+    """Pod template to the pods of this client that failed, one after the other."""
 
 
 class IdlePod(Record):
@@ -274,12 +314,18 @@ class Revision(Record):
     ports: list[Port] = []
 
 
-class Failures(Record):
-    """Pods of one template that ended by themselves, one after the other."""
+class Refusal(Record):
+    """What the API server said to the last pod of a revision that it would not have."""
 
     count: int = 0
+    """How often in a row."""
+    at: str | None = None
+    """When it was asked."""
     until: str | None = None
-    """When the next one is tried."""
+    """When it is asked again, unless room appears before."""
+    most: int = 1
+    """How many pods are asked for then."""
+    message: str = ""
 
 
 class SessionCounts(Record):
@@ -287,7 +333,7 @@ class SessionCounts(Record):
     clients: int | None = None
     ready: int | None = None
     pods: int | None = None
-    lost: int | None = None
+    disconnected: int | None = None
 
 
 class SessionStatus(Record):
@@ -304,8 +350,8 @@ class SessionStatus(Record):
     """Pods without clients, and what they wait for."""
     revisions: Annotated[dict[str, Revision], as_one(), left_open()] = {}
     """What the pods were made from."""
-    failures: Annotated[dict[str, Failures], as_one(), left_open()] = {}
-    """Pod template to the failures that make it wait."""
+    refusals: Annotated[dict[str, Refusal], as_one(), left_open()] = {}
+    """Revision to what the API server has against its pods."""
     recoveries: int = 0
     """How often clients were moved to another pod because theirs was lost."""
     counts: SessionCounts = msgspec.field(default_factory=SessionCounts)
@@ -323,7 +369,7 @@ class Session(Object, kw_only=True):
             Column("Clients", ".status.counts.clients", "integer"),
             Column("Ready", ".status.counts.ready", "integer"),
             Column("Pods", ".status.counts.pods", "integer"),
-            Column("Lost", ".status.counts.lost", "integer", priority=1),
+            Column("Disconnected", ".status.counts.disconnected", "integer", priority=1),
             Column("Recoveries", ".status.recoveries", "integer", priority=1),
             Column("Age", ".metadata.creationTimestamp", "date"),
         ),
@@ -340,33 +386,3 @@ class Session(Object, kw_only=True):
         parts = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
         parts.pop("status", None)
         return msgspec.json.decode(msgspec.json.encode(parts), type=cls)
-
-
-class PortClaimSpec(Record):
-    """Who has a public port."""
-
-    session: str
-    """Namespace and name of the session."""
-    uid: str
-    """Its uid: a successor of the same name has no right to the port."""
-    holder: str
-    """What in the session it is for: client and pod template, or pod."""
-    port: str
-    """The name of the exposed port."""
-
-
-class PortClaim(Object, kw_only=True):
-    """One TCP or UDP port of the entry point. Its name is the port, so two cannot have it."""
-
-    KIND: ClassVar = Kind(GROUP, VERSION, "PortClaim", "portclaims", namespaced=False)
-    CRD: ClassVar = CrdSpec(
-        short_names=("portc",),
-        columns=(
-            Column("Session", ".spec.session"),
-            Column("Holder", ".spec.holder"),
-            Column("Port", ".spec.port"),
-            Column("Age", ".metadata.creationTimestamp", "date"),
-        ),
-    )
-
-    spec: PortClaimSpec

@@ -6,43 +6,60 @@ from typing import Annotated
 
 import typer
 
-from edgewise.api.installation import install as install_into
-from edgewise.api.manifests import differences, render, write
+from edgewise.api.manifests import differences, render, render_objects, write
 from edgewise.api.reference import render_reference
-from edgewise.api.registry import kinds
+from edgewise.domain import all_kinds, install_domains
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
+from edgewise.operator import DOMAINS
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Directory = Annotated[Path, typer.Option(help="Where the CRDs are.")]
+Objects = Annotated[Path, typer.Option(help="Where the cluster objects of the domains are.")]
 Reference = Annotated[Path, typer.Option(help="Where the reference page is.")]
 DIRECTORY = Path("deploy/crds")
+OBJECTS = Path("deploy/cluster-objects")
 REFERENCE = Path("docs/reference/api.md")
 
 
 @app.command()
-def generate(directory: Directory = DIRECTORY, reference: Reference = REFERENCE) -> None:
+def generate(
+    directory: Directory = DIRECTORY,
+    objects: Objects = OBJECTS,
+    reference: Reference = REFERENCE,
+) -> None:
     """Write the CRDs and the reference page of all kinds; remove CRDs without a kind."""
-    files = render(kinds())
-    changed = write(directory, files)
+    kinds = all_kinds(DOMAINS)
+    files = render(kinds)
+    changed = write(directory, files) + write(objects, cluster_objects())
     reference.parent.mkdir(parents=True, exist_ok=True)
-    reference.write_text(render_reference(kinds()))
+    reference.write_text(render_reference(kinds))
     typer.echo(f"{len(files)} CRDs in {directory}, {len(changed)} changed; {reference} written")
 
 
 @app.command()
-def check(directory: Directory = DIRECTORY, reference: Reference = REFERENCE) -> None:
+def check(
+    directory: Directory = DIRECTORY,
+    objects: Objects = OBJECTS,
+    reference: Reference = REFERENCE,
+) -> None:
     """Fail if a file is not what the types say."""
-    stale = [str(directory / name) for name in differences(directory, render(kinds()))]
-    if not reference.exists() or reference.read_text() != render_reference(kinds()):
+    kinds = all_kinds(DOMAINS)
+    stale = [str(directory / name) for name in differences(directory, render(kinds))]
+    stale += [str(objects / name) for name in differences(objects, cluster_objects())]
+    if not reference.exists() or reference.read_text() != render_reference(kinds):
         stale.append(str(reference))
     if stale:
         typer.echo(
             f"{', '.join(stale)}: not what the types say; run `edgewise crds generate`", err=True
         )
         raise typer.Exit(1)
-    typer.echo(f"{len(kinds())} CRDs in {directory} and {reference} are up to date")
+    typer.echo(f"{len(kinds)} CRDs in {directory} and {reference} are up to date")
+
+
+def cluster_objects() -> dict[str, str]:
+    return render_objects({each.name: each.cluster_objects for each in DOMAINS})
 
 
 @app.command()
@@ -52,12 +69,16 @@ def install(
     ] = None,
     context: Annotated[str | None, typer.Option(help="The context in it.")] = None,
 ) -> None:
-    """Install the CRDs of all kinds into a cluster, and wait until they are served."""
+    """Install the CRDs of all kinds into a cluster, and wait until they are served.
+
+    With them come the cluster objects of the domains: policies, ClusterRoles, PriorityClasses.
+    """
+    kinds = all_kinds(DOMAINS)
     access = load_access(kubeconfig, context)
 
     async def run() -> None:
         async with Client(access) as client:
-            await install_into(client, kinds())
+            await install_domains(client, DOMAINS, kinds)
 
     asyncio.run(run())
-    typer.echo(f"{len(kinds())} CRDs are installed and served at {access.server}")
+    typer.echo(f"{len(kinds)} CRDs are installed and served at {access.server}")

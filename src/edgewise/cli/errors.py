@@ -20,9 +20,29 @@ _ADVICE = {
 }
 
 
+# Packages that only some commands need, and the extra that brings each of them.
+_EXTRAS = {
+    "litestar": "server",
+    "uvicorn": "server",
+    "jwt": "server",
+    "envoy": "gateway",
+    "grpc": "gateway",
+    "google": "gateway",
+    "aiortc": "webrtc",
+    "numpy": "webrtc",
+    "cv2": "webrtc",
+    "aiomqtt": "mqtt",
+    "matplotlib": "report",
+}
+
+
 def sentence(error: BaseException) -> str:
     """The one sentence for `error`."""
     error = innermost(error)
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package in _EXTRAS:
+            return f"this needs the package {package}: install edgewise[{_EXTRAS[package]}]"
     if type(error).__module__.partition(".")[0] == "edgewise":
         return one_line(str(error)) or type(error).__name__
     if isinstance(error, OSError):

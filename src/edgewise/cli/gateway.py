@@ -1,4 +1,4 @@
-"""`edgewise gateway`: one public entry point, real Envoy, kept in step with the sessions."""
+"""`edgewise gateway`: one public entry point, real Envoy, kept in step with the cluster."""
 
 import asyncio
 import os
@@ -16,7 +16,8 @@ from edgewise.runtime.logs import set_up_logs
 
 try:
     from edgewise.agents.gateway.agent import Address, AgentOptions, EnvoyPlace
-    from edgewise.agents.gateway.serving import serve_envoy, serve_sessions
+    from edgewise.agents.gateway.route_sources import ROUTE_SOURCES
+    from edgewise.agents.gateway.serving import serve_envoy, serve_routes
     from edgewise.agents.gateway.settings import Ports, Settings, SettingsError
     from edgewise.agents.gateway.token_file import TokenFile
 except ModuleNotFoundError as error:
@@ -107,7 +108,7 @@ def gateway(
         asyncio.run(until_told(lambda ended: serve_envoy(options, ended)))
     else:
         access = load_access(kubeconfig, context)
-        asyncio.run(until_told(lambda ended: serve_sessions(options, access, ended)))
+        asyncio.run(until_told(lambda ended: serve_routes(options, access, ROUTE_SOURCES, ended)))
 
 
 def token_of(file: Path | None) -> Callable[[], str]:
@@ -119,15 +120,19 @@ def token_of(file: Path | None) -> Callable[[], str]:
 
 
 async def until_told(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run until the first SIGTERM or interrupt; the second one ends at once."""
+    """Run until the first SIGTERM or interrupt; the second one ends at once, Envoy too."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
+    serving = asyncio.ensure_future(serve(ended))
 
     def end() -> None:
+        if ended.is_set():
+            serving.cancel()
         ended.set()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end)
-    await serve(ended)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None

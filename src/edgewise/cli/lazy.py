@@ -17,19 +17,21 @@ from typer.main import get_command, get_group
 
 
 @dataclass(frozen=True)
-class Entry:
+class LazyCommand:
     """Where a command lives: a module with a typer `app`."""
 
     module: str
     help: str
-    single: bool = False  # the app is one command rather than a group of them
-    also: Mapping[str, "Entry"] = field(default_factory=dict)  # mounted into the group
+    # The app is one command rather than a group of them. With others in `also` it is what runs
+    # when none of them is named.
+    single: bool = False
+    also: Mapping[str, "LazyCommand"] = field(default_factory=dict)  # mounted into the group
 
     def exists(self) -> bool:
         return importlib.util.find_spec(self.module) is not None
 
 
-def placeholder(name: str, entry: Entry) -> TyperCommand:
+def placeholder(name: str, entry: LazyCommand) -> TyperCommand:
     return TyperCommand(name, help=entry.help, rich_markup_mode=None)
 
 
@@ -38,9 +40,9 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, LazyCommand] = {}
 
-    def hold(self, entries: Mapping[str, Entry]) -> None:
+    def hold(self, entries: Mapping[str, LazyCommand]) -> None:
         self.entries = {
             name: entry
             for name, entry in entries.items()
@@ -57,7 +59,30 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def load(name: str, entry: Entry) -> Any:
+class AloneOrNamed(LazyGroup):
+    """One command as long as none of the others is named: `demo`, and `demo sessions`."""
+
+    def __init__(self, alone: Any, others: Mapping[str, LazyCommand]) -> None:
+        super().__init__(
+            help=alone.help,
+            params=alone.params,
+            callback=alone.callback,
+            invoke_without_command=True,
+            subcommand_metavar="[COMMAND] [ARGS]...",
+            rich_markup_mode=None,
+        )
+        self.hold(others)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        found = super().resolve_command(ctx, args)
+        for option in self.params:
+            if ctx.get_parameter_source(option.name).name == "COMMANDLINE":
+                ctx.fail(f"write {option.opts[0]} behind {args[0]!r}, not in front of it")
+        self.callback = None  # the named one runs instead
+        return found
+
+
+def load(name: str, entry: LazyCommand) -> Any:
     app = typer.Typer(help=entry.help)
     if entry.exists():
         app = importlib.import_module(entry.module).app
@@ -67,6 +92,8 @@ def load(name: str, entry: Entry) -> Any:
     app._add_completion = False
     if entry.single:
         command: Any = get_command(app)
+        if entry.also:
+            command = AloneOrNamed(command, entry.also)
     else:
         if entry.also:
             app.info.cls = LazyGroup

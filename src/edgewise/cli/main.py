@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -11,53 +12,88 @@ import typer
 from typer.main import get_command
 
 from edgewise import __version__
+from edgewise.cli.entry import Entry, benches_of, demos_of, joined
 from edgewise.cli.errors import sentence, wants_traceback
-from edgewise.cli.lazy import Entry, LazyGroup
+from edgewise.cli.game.entry import GAMES
+from edgewise.cli.lazy import LazyCommand, LazyGroup
+from edgewise.cli.placement.entry import PLACEMENT
+from edgewise.cli.session.entry import SESSIONS
+from edgewise.cli.tenant.entry import TENANCY
 
 INTERRUPTED = 128 + signal.SIGINT
 
-COMMANDS = {
-    "demo": Entry("edgewise.cli.demo", "Show it at work on this machine.", single=True),
-    "local": Entry(
-        "edgewise.cli.local",
-        "Run real Kubernetes clusters on this machine.",
-        also={
-            "engine": Entry(
-                "edgewise.cli.engine", "Find or build the Kubernetes programs.", single=True
-            ),
-            "image": Entry("edgewise.cli.image", "Build, load and list images without a registry."),
-            "kubectl": Entry("edgewise.cli.kubectl", "Run kubectl against a cluster.", single=True),
-            "platform": Entry(
-                "edgewise.cli.local_platform",
-                "Run operator and gateway for a cluster.",
-                single=True,
-            ),
-        },
-    ),
-    "session": Entry("edgewise.cli.session", "Work with sessions and their clients."),
-    "operator": Entry("edgewise.cli.operator", "Run the controllers.", single=True),
-    "gateway": Entry("edgewise.cli.gateway", "Run the gateway agent.", single=True),
-    "fleet": Entry(
-        "edgewise.cli.fleet",
-        "Which clusters belong to the fleet, and who may use it.",
-        also={"token": Entry("edgewise.cli.fleet_token", "API tokens for applications.")},
-    ),
-    "server": Entry("edgewise.cli.server", "Run the HTTP API over many clusters.", single=True),
-    "ping": Entry("edgewise.cli.ping", "Run the echo server for latency probes.", single=True),
-    "crds": Entry("edgewise.cli.crds", "Write or check the custom resource definitions."),
-    "bench": Entry(
-        "edgewise.cli.bench",
+# One for each domain.
+ENTRIES: tuple[Entry, ...] = (SESSIONS, GAMES, PLACEMENT, TENANCY)
+
+LOCAL = LazyCommand(
+    "edgewise.cli.local.commands",
+    "Run real Kubernetes clusters on this machine.",
+    also={
+        "engine": LazyCommand(
+            "edgewise.cli.local.engine", "Find or build the Kubernetes programs.", single=True
+        ),
+        "image": LazyCommand(
+            "edgewise.cli.local.image", "Build, load and list images without a registry."
+        ),
+        "kubectl": LazyCommand(
+            "edgewise.cli.local.kubectl", "Run kubectl against a cluster.", single=True
+        ),
+        "platform": LazyCommand(
+            "edgewise.cli.local.platform", "Run operator and gateway for a cluster.", single=True
+        ),
+        "run": LazyCommand("edgewise.cli.local.run", "Run a command in a place.", single=True),
+    },
+)
+OPERATOR = LazyCommand("edgewise.cli.operator", "Run the controllers.", single=True)
+GATEWAY = LazyCommand("edgewise.cli.gateway", "Run the gateway agent.", single=True)
+CLUSTER = LazyCommand("edgewise.cli.cluster.commands", "Which clusters a hub knows.")
+TOKEN = LazyCommand("edgewise.cli.cluster.token", "API tokens for applications.")
+SERVER = LazyCommand("edgewise.cli.server", "Run the HTTP API over many clusters.", single=True)
+REPORTS = LazyCommand(
+    "edgewise.cli.reports", "Count what clients measured, for placements.", single=True
+)
+PING = LazyCommand("edgewise.cli.ping", "Run the echo server for latency probes.", single=True)
+UNINSTALL = LazyCommand(
+    "edgewise.cli.uninstall", "Make a cluster ready for the chart to go.", single=True
+)
+CRDS = LazyCommand("edgewise.cli.crds", "Write or check the custom resource definitions.")
+
+
+def commands_of(entries: Sequence[Entry]) -> dict[str, LazyCommand]:
+    """Of all domains, between those to begin with and those that run the programs."""
+    # Without a name it is the tour: what a person sees who has never heard of domains.
+    demo = LazyCommand(
+        "edgewise.cli.demo.commands",
+        "Show it at work on this machine.",
+        single=True,
+        also=demos_of(entries),
+    )
+    bench = LazyCommand(
+        "edgewise.cli.bench.commands",
         "Measure, and print JSON as the last line.",
-        also={
-            "join": Entry(
-                "edgewise.cli.bench_join", "Joins, beside what a bare pod takes.", single=True
-            ),
-            "server": Entry(
-                "edgewise.cli.bench_server", "What going through the server costs.", single=True
-            ),
-        },
-    ),
-}
+        also=benches_of(entries),
+    )
+    return joined(
+        (
+            {"demo": demo, "local": LOCAL},
+            *(entry.commands for entry in entries),
+            {
+                "operator": OPERATOR,
+                "gateway": GATEWAY,
+                "cluster": CLUSTER,
+                "token": TOKEN,
+                "server": SERVER,
+                "ping": PING,
+                "reports": REPORTS,
+                "uninstall": UNINSTALL,
+                "crds": CRDS,
+                "bench": bench,
+            },
+        )
+    )
+
+
+COMMANDS = commands_of(ENTRIES)
 
 app = typer.Typer(
     name="edgewise",
@@ -85,19 +121,19 @@ def edgewise(
     """One edge cloud out of ordinary Kubernetes clusters."""
 
 
-def build() -> LazyGroup:
+def build(commands: Mapping[str, LazyCommand]) -> LazyGroup:
     group = get_command(app)
     if not isinstance(group, LazyGroup):
         raise TypeError("the edgewise command has to be a LazyGroup")
-    group.hold(COMMANDS)
+    group.hold(commands)
     return group
 
 
-def main() -> NoReturn:
+def main(commands: Mapping[str, LazyCommand] = COMMANDS) -> NoReturn:
     speak_even_if_nobody_listens()
     asked = end_like_ctrl_c()
     try:
-        build().main(prog_name="edgewise")
+        build(commands).main(prog_name="edgewise")
     except (KeyboardInterrupt, SystemExit) as end:
         # The parser turns an interrupt into an exit.
         code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code

@@ -1,38 +1,61 @@
 """`edgewise operator`: the controllers, for one cluster."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
-from edgewise.kube.admission import ServiceReference
+from edgewise.cli.flags import flags_of, with_flags
+from edgewise.domain import Domain, Flag, check_domains
+from edgewise.exposure.site import PortRange
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access, load_access
-from edgewise.operator import NAMESPACE, OperatorError, Options, run_operator
+from edgewise.kube.kinds.admission import ServiceReference
+from edgewise.operator import DOMAINS, NAMESPACE, OperatorError, Options, chosen, run_operator
 from edgewise.runtime.logs import set_up_logs
 from edgewise.runtime.manager import Listen
-from edgewise.runtime.webhooks import Target
-from edgewise.sessions.site import PortRange
-
-app = typer.Typer()
+from edgewise.runtime.webhooks.serving import Target
 
 
-@app.command()
+def command(known: Sequence[Domain] = DOMAINS) -> typer.Typer:
+    """The command for these domains, with a flag for each of their options."""
+    app = typer.Typer()
+    check_domains(known, flags_of(operator))
+    flags = list(dict.fromkeys(option for domain in known for option in domain.options))
+    app.command("operator")(with_flags(partial(operator, known=known), flags))
+    return app
+
+
 def operator(
+    *,
+    known: Sequence[Domain],
+    flags: Mapping[str, Flag],
     namespace: Annotated[
         str, typer.Option(help="Where the operator keeps its lease and its secrets.")
     ] = NAMESPACE,
     listen: Annotated[
         str, typer.Option(help="HOST:PORT for health, readiness and metrics.")
     ] = "127.0.0.1:8081",
+    domains: Annotated[
+        str,
+        typer.Option(
+            help="Domains to serve, separated by commas, each of which waits for its CRDs; "
+            "empty: all whose CRDs are there."
+        ),
+    ] = "",
     leader_election: Annotated[bool, typer.Option(help="Act only while holding the lease.")] = True,
     public_url: Annotated[
-        str, typer.Option(help="Where clients find the gateway's HTTP.")
+        str,
+        typer.Option(help="Where clients find the gateway's HTTP; empty: they wait to be told."),
     ] = "http://127.0.0.1:8080",
     public_host: Annotated[
-        str, typer.Option(help="Where clients find the gateway's TCP and UDP ports.")
-    ] = "127.0.0.1",
+        str,
+        typer.Option(help="Where they find its TCP and UDP ports; empty: the host of the URL."),
+    ] = "",
     domain: Annotated[str, typer.Option(help="Wildcard domain of the gateway.")] = "",
     domain_port: Annotated[int, typer.Option(help="Its port, if not the scheme's own.")] = 0,
     ports: Annotated[str, typer.Option(help="TCP and UDP ports for seats.")] = "20000-32767",
@@ -67,12 +90,14 @@ def operator(
     json_logs: Annotated[bool, typer.Option(help="Log as JSON.")] = False,
 ) -> None:
     """Run the controllers until told to end."""
+    entry = host_in(public_url)
     options = Options(
         namespace=namespace,
+        domains=parse_domains(domains, known),
         listen=parse_listen(listen),
         leader_election=leader_election,
         public_url=public_url.rstrip("/"),
-        public_host=public_host,
+        public_host=public_host or entry,
         domain=domain,
         domain_port=domain_port,
         ports=parse_ports(ports),
@@ -82,6 +107,7 @@ def operator(
         token_file=token_file,
         webhooks=webhook_target(webhook_service, webhook_url, namespace),
         webhook_port=webhook_port,
+        flags=flags,
     )
     if token_file is not None and not token_file.is_file():
         raise OperatorError(f"the token file {token_file} does not exist")
@@ -89,12 +115,18 @@ def operator(
         raise OperatorError("--gateway needs --token-file: gateways take routes from nobody else")
     access = load_access(kubeconfig, context)
     set_up_logs(json=json_logs)
-    asyncio.run(serve(access, options))
+    asyncio.run(serve(access, options, known))
 
 
-async def serve(access: Access, options: Options) -> None:
+async def serve(access: Access, options: Options, domains: Sequence[Domain]) -> None:
     async with Client(access, user_agent="edgewise-operator") as client:
-        await run_operator(client, options)
+        await run_operator(client, options, domains)
+
+
+def parse_domains(text: str, known: Sequence[Domain]) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+    chosen(known, names)
+    return names
 
 
 def webhook_target(service: str, url: str, namespace: str) -> Target | None:
@@ -105,6 +137,18 @@ def webhook_target(service: str, url: str, namespace: str) -> Target | None:
     if url and not url.startswith("https://"):
         raise OperatorError(f"--webhook-url must begin with https://, not {url!r}")
     return Target(url=url) if url else None
+
+
+def host_in(public_url: str) -> str:
+    """The host of the gateway's URL, which has to be one that a client can use."""
+    try:
+        parts = urlsplit(public_url)
+        host = parts.hostname if parts.scheme in ("http", "https") else None
+    except ValueError:
+        host = None
+    if public_url and not host:
+        raise OperatorError(f"--public-url must be http(s)://HOST[:PORT], not {public_url!r}")
+    return host or ""
 
 
 def parse_listen(text: str) -> Listen:
@@ -119,3 +163,6 @@ def parse_ports(text: str) -> PortRange:
     if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) <= 65535):
         raise OperatorError(f"--ports must be FIRST-LAST, such as 20000-32767, not {text!r}")
     return PortRange(int(first), int(last))
+
+
+app = command()

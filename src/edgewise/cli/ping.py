@@ -33,11 +33,22 @@ def ping(
             min=1, callback=countable, help="Questions a second that are answered in all."
         ),
     ] = Limits().altogether,
+    connections: Annotated[
+        int, typer.Option(min=1, help="HTTP connections that may be open in all.")
+    ] = Limits().connections,
+    connections_per_caller: Annotated[
+        int, typer.Option(min=1, help="HTTP connections that one address may have open.")
+    ] = Limits().connections_per_caller,
 ) -> None:
     """Answer latency probes over HTTP (GET /ping) and UDP."""
     if not http and not udp:
         raise BadAddress("nothing to listen on: give --http, --udp or both")
-    limits = Limits(per_caller=per_caller, altogether=altogether)
+    limits = Limits(
+        per_caller=per_caller,
+        altogether=altogether,
+        connections=connections,
+        connections_per_caller=connections_per_caller,
+    )
     asyncio.run(serve(http, udp, limits))
 
 

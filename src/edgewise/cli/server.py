@@ -10,13 +10,13 @@ import typer
 
 from edgewise.cli.numbers import countable
 from edgewise.kube.config import load_access
+from edgewise.runtime.errors import ServiceError
 from edgewise.runtime.logs import set_up_logs
-from edgewise.server.errors import FleetError
 
 app = typer.Typer()
 
 
-class BadOptions(FleetError):
+class BadOptions(ServiceError):
     """Options that do not go together, with what to do about it."""
 
 
@@ -24,7 +24,7 @@ class BadOptions(FleetError):
 def server(
     listen: Annotated[str, typer.Option(help="HOST:PORT of the API.")] = "127.0.0.1:8443",
     namespace: Annotated[
-        str, typer.Option(help="Where the fleet's objects are, in the hub cluster.")
+        str, typer.Option(help="Where the hub's objects are, in the hub cluster.")
     ] = "default",
     kubeconfig: Annotated[
         Path | None, typer.Option(help="The kubeconfig of the hub, if not the usual one.")
@@ -67,17 +67,26 @@ def server(
     application_rate: Annotated[
         float, typer.Option(min=1, callback=countable, help="Requests a second of one application.")
     ] = 1000.0,
+    connections: Annotated[
+        int, typer.Option(min=16, help="Connections that may be open in all.")
+    ] = 2048,
+    connections_per_address: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Connections that one address may have open, unless it is a trusted proxy."
+        ),
+    ] = 512,
     json_logs: Annotated[bool, typer.Option(help="Log as JSON.")] = False,
     quiet: Annotated[bool, typer.Option(help="Do not log every request.")] = False,
 ) -> None:
     """Run the API until told to end. Run as many of it as you like."""
     # Imported only here: the framework takes a while, and `--help` should not.
+    from edgewise.runtime.connected_cluster import Patience  # noqa: PLC0415
     from edgewise.server.http.app import HttpSettings  # noqa: PLC0415
-    from edgewise.server.http.doorway import Rates  # noqa: PLC0415
+    from edgewise.server.http.guard import Rates  # noqa: PLC0415
     from edgewise.server.http.serving import Listen, Tls  # noqa: PLC0415
     from edgewise.server.identity.oidc import OidcSettings  # noqa: PLC0415
     from edgewise.server.main import Options, run  # noqa: PLC0415
-    from edgewise.server.mirror import Patience  # noqa: PLC0415
     from edgewise.server.replica import Settings  # noqa: PLC0415
 
     if (tls_cert is None) != (tls_key is None):
@@ -108,6 +117,8 @@ def server(
             port=port,
             tls=Tls(tls_cert, tls_key) if tls_cert is not None and tls_key is not None else None,
             proxies=tuple(trusted_proxy or ()),
+            connections=connections,
+            connections_per_address=connections_per_address,
         ),
         http=HttpSettings(
             rates=Rates(client=client_rate, application=application_rate),

@@ -15,17 +15,22 @@ from edgewise.client.errors import (
     NotReady,
     Unreachable,
 )
+from edgewise.client.games.match import Match
+from edgewise.client.games.views import Allocation
 from edgewise.client.probe import Measurement, Target, measure
-from edgewise.client.seat import Seat, Wish
-from edgewise.client.views import IceServer
+from edgewise.client.sessions.seat import JoinRequest, Seat
+from edgewise.client.sessions.views import IceServer
 
 __all__ = [
+    "Allocation",
     "AlreadySeated",
     "ApiError",
     "Busy",
     "Edgewise",
     "EdgewiseError",
     "IceServer",
+    "JoinRequest",
+    "Match",
     "Measurement",
     "NotAllowed",
     "NotFound",
@@ -33,6 +38,5 @@ __all__ = [
     "Seat",
     "Target",
     "Unreachable",
-    "Wish",
     "measure",
 ]

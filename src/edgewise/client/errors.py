@@ -45,7 +45,7 @@ class AlreadySeated(ApiError):
 
 
 class Busy(ApiError):
-    """Not now: no place, too many requests, or the fleet's records cannot be reached."""
+    """Not now: no place, too many requests, or the hub's records cannot be reached."""
 
 
 class NotReady(EdgewiseError):

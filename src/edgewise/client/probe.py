@@ -13,11 +13,13 @@ import contextlib
 import secrets
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+
+from edgewise.client.sessions.views import Location
 
 QUESTION = b"EWP1?"
 ANSWER = b"EWP1!"
@@ -48,6 +50,22 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     sent: int = 0
     received: int = 0
     how: str = ""
+
+
+def targets_of(locations: Iterable[Location]) -> list[Target]:
+    """The locations that take clients and say where they can be probed."""
+    return [
+        Target(name=each.name, udp=each.ping.udp, http=each.ping.http)
+        for each in locations
+        if each.state == "ready" and (each.ping.udp or each.ping.http)
+    ]
+
+
+def medians(measurements: Mapping[str, Measurement]) -> dict[str, float]:
+    """As a join wants them: milliseconds by location, without those that never answered."""
+    return {
+        name: found.median_ms for name, found in measurements.items() if found.median_ms is not None
+    }
 
 
 async def measure(

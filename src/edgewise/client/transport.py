@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import ssl
 from collections.abc import AsyncGenerator
@@ -22,7 +23,14 @@ from edgewise.client.errors import (
     NotFound,
     Unreachable,
 )
-from edgewise.client.views import Problem
+
+
+class Problem(msgspec.Struct, frozen=True, rename="camel"):
+    type: str = ""
+    detail: str = ""
+    request_id: str = ""
+    location: str = ""
+
 
 T = TypeVar("T")
 
@@ -31,7 +39,7 @@ ANSWER_SECONDS = 15.0
 # The server says something at least every 15 s; a longer silence is a dead connection.
 SILENCE_SECONDS = 40.0
 # What is no JSON, or not of its type. msgspec lets the error of broken UTF-8 through as it is.
-UNREADABLE_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+UNREADABLE_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _problems = msgspec.json.Decoder(Problem)
 
@@ -39,7 +47,7 @@ _problems = msgspec.json.Decoder(Problem)
 class Transport:
     def __init__(self, url: str, token: str, *, tls: ssl.SSLContext | None = None) -> None:
         if not url.startswith(("http://", "https://")):
-            raise EdgewiseError(f"{url!r} is not the address of a server: it begins with https://")
+            raise EdgewiseError(f"{url!r} is not the address of a server: say https://HOST:PORT")
         self.url = url.rstrip("/")
         self.token = token
         self._tls = tls
@@ -47,7 +55,8 @@ class Transport:
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS)
-        self._http = aiohttp.ClientSession(timeout=timeout)
+        # The token is all that a request carries: a server keeps nothing at its callers.
+        self._http = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
         return self
 
     async def __aexit__(
@@ -150,6 +159,7 @@ class Transport:
                 f"{self.url}{path}",
                 headers=sent,
                 timeout=timeout,
+                allow_redirects=False,
                 ssl=self._tls if self._tls is not None else True,
             ) as found:
                 if found.status >= 300:
@@ -205,6 +215,13 @@ def refusal(status: int, content: bytes, retry_after: str | None) -> ApiError:
 
 
 def _said(error: BaseException) -> str:
+    # What aiohttp says is about its own sockets; what the system says is about the server.
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its host has no address"
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(
+        error.os_error, ssl.SSLError
+    ):
+        return os.strerror(error.os_error.errno) if error.os_error.errno else str(error)
     return str(error) or type(error).__name__
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from enum import StrEnum
@@ -10,9 +11,11 @@ from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
+from edgewise.kube import paging
+from edgewise.kube.bounds import Bounds
 from edgewise.kube.config import Access
 from edgewise.kube.discovery import Discovery
-from edgewise.kube.documents import Listing, decode, decode_list, encode
+from edgewise.kube.documents import Listing, decode, decode_as, encode
 from edgewise.kube.objects import Kind, Object
 from edgewise.kube.paths import collection_path, object_path
 from edgewise.kube.streams import ExecResult, ExecStream, PortStream, exec_params
@@ -26,6 +29,8 @@ Json = dict[str, Any]
 PatchBody = dict[str, Any] | list[Any] | msgspec.Struct
 
 FIELD_MANAGER = "edgewise"
+# So many events of a burst are told before others get their turn.
+TURN = 16
 
 
 class Patch(StrEnum):
@@ -50,10 +55,16 @@ class Client:
         user_agent: str = "edgewise",
         connections: int = 64,
         timeout: float = 30.0,
+        bounds: Bounds | None = None,
     ) -> None:
         self.access = access
+        self._bounds = bounds or Bounds()
         self._transport = Transport(
-            access, user_agent=user_agent, connections=connections, timeout=timeout
+            access,
+            user_agent=user_agent,
+            connections=connections,
+            timeout=timeout,
+            bounds=self._bounds,
         )
         self._discovery = Discovery(self.request)
 
@@ -79,18 +90,20 @@ class Client:
         content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        largest: int | None = None,
     ) -> bytes:
         """The raw door: any path, bytes in and bytes out, typed errors."""
         sent = dict(headers) if headers else {}
         if body is not None:
             sent["Content-Type"] = content_type
         return await self._transport.request(
-            method, path, params=params, body=body, headers=sent, timeout=timeout
+            method, path, params=params, body=body, headers=sent, timeout=timeout, largest=largest
         )
 
     async def version(self) -> str:
         """The API server's version, such as `v1.34.4`."""
-        return str(msgspec.json.decode(await self.request("GET", "/version"))["gitVersion"])
+        answer = decode_as(Json, await self.request("GET", "/version"))
+        return str(answer.get("gitVersion", ""))
 
     async def kind_of(self, api_version: str, kind: str) -> Kind:
         """How the server serves a kind; `NotFound` if it does not."""
@@ -101,7 +114,11 @@ class Client:
     async def get(
         self, kind: type[T], name: str, namespace: str = "", *, subresource: str = ""
     ) -> T:
-        content = await self.request("GET", object_path(kind.KIND, namespace, name, subresource))
+        content = await self.request(
+            "GET",
+            object_path(kind.KIND, namespace, name, subresource),
+            largest=self._bounds.object,
+        )
         return decode(kind, content)
 
     async def list(
@@ -142,7 +159,10 @@ class Client:
         resource_version: str = "",
         resource_version_match: str = "",
     ) -> AsyncGenerator[Listing[T], None]:
-        """The same in pages, all from one snapshot."""
+        """The same in pages, all from one snapshot; pages that are too large come in smaller ones.
+
+        Without a `limit` it is one page.
+        """
         path = collection_path(kind.KIND, namespace)
         params = _present(
             labelSelector=labels,
@@ -151,16 +171,10 @@ class Client:
             resourceVersion=resource_version,
             resourceVersionMatch=resource_version_match,
         )
-        while True:
-            content = await self.request("GET", path, params=params)
-            page = decode_list(kind, content)
-            yield page
-            if not page.continue_token:
-                return
-            # The token stands for the snapshot; a version beside it would be refused.
-            params.pop("resourceVersion", None)
-            params.pop("resourceVersionMatch", None)
-            params["continue"] = page.continue_token
+        whole = paging.pages(self.request, kind, path, params, self._bounds)
+        async with contextlib.aclosing(whole) as pages:
+            async for page in pages:
+                yield page
 
     async def watch(
         self,
@@ -186,16 +200,23 @@ class Client:
             fieldSelector=fields,
             timeoutSeconds=str(timeout_seconds),
         )
-        change = ChangeDecoder(kind).decode
-        lines = LineSplitter()
+        decoded = ChangeDecoder(kind).decode
+        lines = LineSplitter(self._bounds.object)
+        check = self._transport.check_values if self._bounds.values else None
         async with contextlib.aclosing(
             self._transport.stream(
                 collection_path(kind.KIND, namespace), params=params, idle_timeout=idle_timeout
             )
         ) as chunks:
             async for chunk in chunks:
-                for line in lines.feed(chunk):
-                    yield change(line)
+                for number, line in enumerate(lines.feed(chunk), 1):
+                    if check is not None:
+                        check(line)
+                    change = decoded(line)
+                    change.size = len(line)
+                    yield change
+                    if number % TURN == 0:
+                        await asyncio.sleep(0)
 
     # Writing
 
@@ -289,7 +310,7 @@ class Client:
         )
         if isinstance(obj, Object):
             return decode(type(obj), content)
-        return msgspec.json.decode(content, type=Json)
+        return decode_as(Json, content)
 
     async def replace(self, obj: T, *, subresource: str = "") -> T:
         """PUT. The resource version in the object guards against overwriting somebody."""
@@ -354,6 +375,7 @@ class Client:
             "GET",
             _pod_path(namespace, name, "log"),
             params=_log_params(container, tail, since_seconds, previous),
+            largest=self._bounds.whole,
         )
         return content.decode(errors="replace")
 
@@ -368,7 +390,7 @@ class Client:
     ) -> AsyncGenerator[str, None]:
         """Line by line until the container ends. A container may be silent for hours."""
         params = _log_params(container, tail, since_seconds, previous=False)
-        lines = LineSplitter()
+        lines = LineSplitter(cut=True)
         async with contextlib.aclosing(
             self._transport.stream(
                 _pod_path(namespace, name, "log"), params=params | {"follow": "true"}

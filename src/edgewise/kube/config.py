@@ -24,7 +24,13 @@ from edgewise.kube.credentials import (
     header_text,
 )
 from edgewise.kube.errors import ConfigError
-from edgewise.kube.kubeconfig import Cluster, Context, Kubeconfig, User, read_kubeconfig
+from edgewise.kube.kubeconfig import (
+    Context,
+    Kubeconfig,
+    KubeconfigCluster,
+    KubeconfigUser,
+    read_kubeconfig,
+)
 from edgewise.kube.proxies import choose_proxy
 from edgewise.kube.tls import ClientCertificate, Pem, ServerTrust, make_context
 
@@ -100,7 +106,7 @@ def _from_kubeconfig(
             f"{origin} names the cluster {context.cluster!r}, which is not there"
             f"{_choices('clusters', config.clusters)}"
         )
-    user = config.users.get(context.user) if context.user else User()
+    user = config.users.get(context.user) if context.user else KubeconfigUser()
     if user is None:
         raise ConfigError(
             f"{origin} names the user {context.user!r}, which is not there"
@@ -174,7 +180,7 @@ def _on_this_machine(server: str) -> bool:
         return host == "localhost"
 
 
-def _trust(cluster: Cluster, origin: str) -> ServerTrust:
+def _trust(cluster: KubeconfigCluster, origin: str) -> ServerTrust:
     return ServerTrust(
         authority=_pem(
             cluster.certificate_authority,
@@ -186,7 +192,7 @@ def _trust(cluster: Cluster, origin: str) -> ServerTrust:
     )
 
 
-def _client_certificate(user: User, origin: str) -> ClientCertificate | None:
+def _client_certificate(user: KubeconfigUser, origin: str) -> ClientCertificate | None:
     certificate = _pem(
         user.client_certificate,
         user.client_certificate_data,
@@ -211,8 +217,8 @@ def _pem(path: str, data: str, what: str) -> Pem | None:
 
 
 def _credentials(
-    user: User,
-    cluster: Cluster,
+    user: KubeconfigUser,
+    cluster: KubeconfigCluster,
     certificate: ClientCertificate | None,
     origin: str,
     clock: Callable[[], float],
@@ -234,7 +240,7 @@ def _credentials(
     return Fixed(Identity(certificate=certificate))
 
 
-def _cluster_for_plugin(cluster: Cluster) -> dict[str, Any]:
+def _cluster_for_plugin(cluster: KubeconfigCluster) -> dict[str, Any]:
     """The cluster as an ExecCredential names it (for plugins that ask for it)."""
     authority = cluster.certificate_authority_data
     if not authority and cluster.certificate_authority:
@@ -251,7 +257,7 @@ def _cluster_for_plugin(cluster: Cluster) -> dict[str, Any]:
     return {name: value for name, value in described.items() if value}
 
 
-def _impersonation(user: User, origin: str) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: KubeconfigUser, origin: str) -> tuple[tuple[str, str], ...]:
     headers = []
     if user.act_as:
         headers.append(("Impersonate-User", user.act_as))

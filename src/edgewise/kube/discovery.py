@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 import msgspec
 
-from edgewise.kube.errors import NotFound
+from edgewise.kube.documents import decode_as
+from edgewise.kube.errors import Invalid, NotFound
 from edgewise.kube.objects import Kind
+
+_API_VERSION = re.compile(r"([a-z0-9][-a-z0-9.]*/)?v[a-z0-9]+")
 
 
 class Request(Protocol):
@@ -39,10 +43,12 @@ class Discovery:
         return found
 
     async def _ask(self, api_version: str) -> None:
+        if not _API_VERSION.fullmatch(api_version):
+            raise Invalid(422, "Invalid", f"{api_version[:253]!r} cannot be an apiVersion")
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{api_version}" if group else f"/api/{version}"
         try:
-            answer = msgspec.json.decode(await self._request("GET", path), type=_ResourceList)
+            answer = decode_as(_ResourceList, await self._request("GET", path))
         except NotFound as error:
             raise NotFound(
                 404, "NotFound", f"the API server has no API {api_version}; are its CRDs installed?"

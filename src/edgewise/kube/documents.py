@@ -9,9 +9,11 @@ import msgspec
 
 from edgewise.kube.errors import NOT_KUBERNETES, UNREADABLE_JSON, Undecodable
 from edgewise.kube.objects import Object
+from edgewise.kube.shallow import decoded
 from edgewise.kube.watching import mend
 
 T = TypeVar("T", bound=Object)
+S = TypeVar("S")
 
 
 class Listing(msgspec.Struct, Generic[T]):
@@ -20,6 +22,7 @@ class Listing(msgspec.Struct, Generic[T]):
     items: list[T]
     resource_version: str = ""
     continue_token: str = ""
+    size: int = 0  # in bytes, as it came
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -54,10 +57,20 @@ def encode(obj: Object) -> bytes:
 
 def decode(kind: type[T], content: bytes) -> T:
     try:
-        decoded: T = _decoder(kind).decode(content)
-        return decoded
+        found: T = decoded(_decoder(kind), content)
     except msgspec.ValidationError as error:
         return mend(kind, content, error)
+    except UNREADABLE_JSON as error:
+        raise Undecodable(
+            f"the API server sent a broken answer: {error} ({NOT_KUBERNETES})"
+        ) from error
+    return found
+
+
+def decode_as(type: type[S], content: bytes) -> S:
+    """An answer that is no object."""
+    try:
+        return msgspec.json.decode(content, type=type)
     except UNREADABLE_JSON as error:
         raise Undecodable(
             f"the API server sent a broken answer: {error} ({NOT_KUBERNETES})"
@@ -66,7 +79,7 @@ def decode(kind: type[T], content: bytes) -> T:
 
 def decode_list(kind: type[T], content: bytes) -> Listing[T]:
     try:
-        document = _list_decoder(kind).decode(content)
+        document = decoded(_list_decoder(kind), content)
     except msgspec.ValidationError as error:
         document = _one_by_one(kind, content, error)
     except UNREADABLE_JSON as error:
@@ -75,13 +88,22 @@ def decode_list(kind: type[T], content: bytes) -> Listing[T]:
         document.items or [],
         document.metadata.resource_version,
         document.metadata.continue_token,
+        len(content),
     )
+
+
+def count_items(content: bytes) -> int:
+    """How many objects a list has, without making them."""
+    try:
+        return len(_raw_lists.decode(content).items or ())
+    except (msgspec.ValidationError, *UNREADABLE_JSON):
+        return 0  # decoding it says what is wrong
 
 
 def _one_by_one(kind: type[T], content: bytes, error: msgspec.ValidationError) -> _ListDocument[T]:
     """Finds the odd one out, and mends it; what cannot be mended is named."""
     try:
-        document = _raw_lists.decode(content)
+        document = decoded(_raw_lists, content)
     except UNREADABLE_JSON:
         raise Undecodable(f"the list of {kind.KIND.plural} does not fit: {error}") from error
     return _ListDocument(

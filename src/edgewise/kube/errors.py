@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-# What is no JSON, or not of its type. msgspec lets the error of broken UTF-8 through as it is.
-UNREADABLE_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+# What is no JSON, not of its type, or nested deeper than anybody means it. msgspec lets the
+# error of broken UTF-8 through as it is.
+UNREADABLE_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class KubeError(Exception):
@@ -31,6 +32,10 @@ class Silent(Unreachable):
     It may as well be alive: whether a kind that never changes gets bookmarks depends on how
     etcd is set up. So this is a reason to watch anew, not to worry.
     """
+
+
+class TooLarge(Unreachable):
+    """More came than anything that was asked for can have; it was not read to its end."""
 
 
 class Untrusted(Unreachable):

@@ -24,7 +24,7 @@ class _Part(msgspec.Struct, kw_only=True, rename="kebab"):
 PartT = TypeVar("PartT", bound=_Part)
 
 
-class Cluster(_Part):
+class KubeconfigCluster(_Part):
     server: str = ""
     certificate_authority: str = ""
     certificate_authority_data: str = ""
@@ -49,7 +49,7 @@ class Exec(_Part, kw_only=True, rename="camel"):
     interactive_mode: str = "IfAvailable"
 
 
-class User(_Part):
+class KubeconfigUser(_Part):
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -74,12 +74,12 @@ class Context(_Part):
 
 class NamedCluster(_Part):
     name: str
-    cluster: Cluster | None = None
+    cluster: KubeconfigCluster | None = None
 
 
 class NamedUser(_Part):
     name: str
-    user: User | None = None
+    user: KubeconfigUser | None = None
 
 
 class NamedContext(_Part):
@@ -99,8 +99,8 @@ class Kubeconfig(msgspec.Struct):
 
     files: list[Path]
     current_context: str = ""
-    clusters: dict[str, Cluster] = {}
-    users: dict[str, User] = {}
+    clusters: dict[str, KubeconfigCluster] = {}
+    users: dict[str, KubeconfigUser] = {}
     contexts: dict[str, Context] = {}
 
     @property
@@ -116,10 +116,11 @@ def read_kubeconfig(files: Sequence[Path]) -> Kubeconfig:
         merged.current_context = merged.current_context or document.current_context or ""
         for cluster in document.clusters or ():
             merged.clusters.setdefault(
-                cluster.name, _absolute(cluster.cluster or Cluster(), file, _CLUSTER_PATHS)
+                cluster.name,
+                _absolute(cluster.cluster or KubeconfigCluster(), file, _CLUSTER_PATHS),
             )
         for user in document.users or ():
-            found = _absolute(user.user or User(), file, _USER_PATHS)
+            found = _absolute(user.user or KubeconfigUser(), file, _USER_PATHS)
             # A bare command name is looked up in PATH; one with a slash is a path.
             if found.exec is not None and os.sep in found.exec.command:
                 found.exec = _absolute(found.exec, file, ("command",))

@@ -129,3 +129,10 @@ class Object(Record):
             metadata=ObjectMeta(name=name, namespace=namespace),
             **fields,
         )
+
+
+class OpenObject(Object):
+    """An object of which only the metadata is typed: the rest stays as it comes."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}

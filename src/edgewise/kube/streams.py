@@ -12,7 +12,9 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from edgewise.kube.errors import ApiError, Status, Unreachable, error_from_status
+from edgewise.kube.bounds import LARGEST_OUTPUT
+from edgewise.kube.documents import decode_as
+from edgewise.kube.errors import ApiError, Status, TooLarge, Unreachable, error_from_status
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 # Larger messages only cost memory on the way.
@@ -80,9 +82,16 @@ class ExecStream:
         # A command may write before it has read all of its input, so both go on at once.
         feeding = asyncio.create_task(self._feed(stdin)) if stdin is not None else None
         output: dict[int, list[bytes]] = {STDOUT: [], STDERR: []}
+        size = 0
         try:
             async for channel, data in self:
                 output[channel].append(data)
+                size += len(data)
+                if size > LARGEST_OUTPUT:
+                    raise TooLarge(
+                        f"the command printed more than {LARGEST_OUTPUT:,} bytes: take its output "
+                        "as it comes, with exec_stream"
+                    )
         finally:
             if feeding is not None:
                 feeding.cancel()
@@ -102,7 +111,7 @@ class ExecStream:
 
 def exit_code(report: bytes) -> int:
     """The exit code in the final Status of an exec; other failures are raised."""
-    status = msgspec.json.decode(report, type=Status)
+    status = decode_as(Status, report)
     if status.status == "Success":
         return 0
     causes: list[dict[str, Any]] = (status.details or {}).get("causes") or []

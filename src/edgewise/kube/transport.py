@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -14,17 +15,31 @@ from urllib.parse import urlencode
 import aiohttp
 from yarl import URL
 
+from edgewise.kube.bounds import (
+    LARGEST_HEAD,
+    LARGEST_MESSAGE,
+    LARGEST_REFUSAL,
+    Bounds,
+)
 from edgewise.kube.config import Access
-from edgewise.kube.connections import CONNECT_TIMEOUT_SECONDS, Answer, ConnectFailed, Connections
+from edgewise.kube.connections import (
+    CONNECT_TIMEOUT_SECONDS,
+    Answer,
+    AnswerTooLarge,
+    ConnectFailed,
+    Connections,
+)
 from edgewise.kube.errors import (
     ApiError,
     KubeError,
     Silent,
+    TooLarge,
     Unauthorized,
     Unreachable,
     Untrusted,
     error_from_response,
 )
+from edgewise.kube.reading import check_plain, drop, read_whole
 from edgewise.kube.tls import TlsContexts
 
 # A receive buffer of this size lets a burst of watch events be split in one go.
@@ -54,8 +69,17 @@ class Transport:
     is rare (proxies, websockets) or lasts (watches) is left to aiohttp.
     """
 
-    def __init__(self, access: Access, *, user_agent: str, connections: int, timeout: float):
+    def __init__(
+        self,
+        access: Access,
+        *,
+        user_agent: str,
+        connections: int,
+        timeout: float,
+        bounds: Bounds | None = None,
+    ) -> None:
         self.access = access
+        self.bounds = bounds or Bounds()
         self._user_agent = user_agent
         self._connections = connections
         self._timeout = timeout
@@ -77,6 +101,8 @@ class Transport:
                 headers=self._headers(),
                 server_name=self._server_name,
                 socket_factory=kept_alive_socket,
+                gzip=self.access.compress,
+                together=self.bounds.together,
             )
         self._streams = self._session(0)
         return self
@@ -113,8 +139,10 @@ class Transport:
                 total=self._timeout, sock_connect=CONNECT_TIMEOUT_SECONDS
             ),
             read_bufsize=READ_BUFFER,
-            max_line_size=1 << 16,
-            max_field_size=1 << 16,
+            max_line_size=LARGEST_HEAD,
+            max_field_size=LARGEST_HEAD,
+            # What is packed is unpacked here, where it is bounded.
+            auto_decompress=False,
         )
 
     async def request(
@@ -126,34 +154,44 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        largest: int | None = None,
     ) -> bytes:
+        """An answer of more than `largest` bytes is `TooLarge`.
+
+        Unless it is given, that is the bound of an object for a write, and of a page for a read.
+        """
         tls, sent = await self._prepare(headers)
         where = _where(path, params)
         within = self._timeout if timeout is None else timeout
+        if largest is None:
+            largest = self.bounds.page if method == "GET" else self.bounds.object
         try:
-            if self._direct is not None:
-                answer = await self._direct.request(
-                    method, where, headers=sent, body=body, tls=tls, timeout=within
-                )
-            else:
-                answer = await self._ask_proxy(
-                    method, where, headers=sent, body=body, tls=tls, timeout=within
-                )
+            ask = self._ask_proxy if self._direct is None else self._direct.request
+            answer = await ask(
+                method, where, headers=sent, body=body, tls=tls, timeout=within, largest=largest
+            )
         except (aiohttp.ClientError, ConnectFailed, OSError) as error:
             raise self._explain(error) from error
         if answer.status >= 300:
             raise self._refusal(answer.status, answer.content, answer.retry_after)
+        self.check_values(answer.content)
         return answer.content
+
+    def check_values(self, document: bytes) -> None:
+        most = self.bounds.values
+        if most and document.count(b",") > most:
+            raise TooLarge(f"{self.access.server} sent a document of more than {most:,} values")
 
     async def _ask_proxy(
         self,
         method: str,
         where: str,
         *,
-        headers: dict[str, str],
+        headers: Mapping[str, str],
         body: bytes | None,
         tls: ssl.SSLContext | None,
         timeout: float,
+        largest: int,
     ) -> Answer:
         async with _opened(self._through_proxy).request(
             method,
@@ -166,7 +204,7 @@ class Transport:
             ssl=tls or True,
             server_hostname=self._server_name,
         ) as answer:
-            content = await answer.read()
+            content = await read_whole(answer, gzip=self.access.compress, largest=largest)
         return Answer(answer.status, content, answer.headers.get("Retry-After"))
 
     async def stream(
@@ -181,35 +219,40 @@ class Transport:
 
         A silence longer than `idle_timeout` is taken for a dead connection.
         """
-        tls, sent = await self._prepare(headers)
+        # Streams are not packed: nobody could say how much a piece unpacks to.
+        tls, sent = await self._prepare({"Accept-Encoding": "identity", **(headers or {})})
         try:
-            answer = await _opened(self._streams).request(
-                "GET",
-                self._url(path, params),
-                headers=sent,
-                timeout=aiohttp.ClientTimeout(
-                    total=None,
-                    connect=min(STREAM_CONNECT_TIMEOUT_SECONDS, idle_timeout or float("inf")),
-                    sock_connect=CONNECT_TIMEOUT_SECONDS,
-                    sock_read=idle_timeout,
-                ),
-                allow_redirects=False,
-                proxy=self.access.proxy,
-                ssl=tls or True,
-                server_hostname=self._server_name,
-            )
+            # Answers in between (1xx) are no silence, and still there must be an end to them.
+            async with asyncio.timeout(None if idle_timeout is None else 2 * idle_timeout):
+                answer = await _opened(self._streams).request(
+                    "GET",
+                    self._url(path, params),
+                    headers=sent,
+                    timeout=aiohttp.ClientTimeout(
+                        total=None,
+                        connect=min(STREAM_CONNECT_TIMEOUT_SECONDS, idle_timeout or float("inf")),
+                        sock_connect=CONNECT_TIMEOUT_SECONDS,
+                        sock_read=idle_timeout,
+                    ),
+                    allow_redirects=False,
+                    proxy=self.access.proxy,
+                    ssl=tls or True,
+                    server_hostname=self._server_name,
+                )
         except (aiohttp.ClientError, OSError) as error:
             raise self._explain(error) from error
         try:
-            if answer.status >= 300:
-                content = b""
-                while chunk := await self._read(answer):
-                    content += chunk
-                raise self._refusal(answer.status, content, answer.headers.get("Retry-After"))
+            try:
+                check_plain(answer)
+                if answer.status >= 300:
+                    content = await read_whole(answer, gzip=False, largest=LARGEST_REFUSAL)
+                    raise self._refusal(answer.status, content, answer.headers.get("Retry-After"))
+            except (aiohttp.ClientError, OSError) as error:
+                raise self._explain(error) from error
             while chunk := await self._read(answer):
                 yield chunk
         finally:
-            _drop(answer)
+            drop(answer)
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
         try:
@@ -225,6 +268,7 @@ class Transport:
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         # Closing a session of its own is what cuts the connection at once, without a TLS farewell.
         async with self._session(1) as session:
+            session.trace_configs.append(_no_redirects())
             # What passes is no JSON, and the kubelet is strict about it.
             tls, sent = await self._prepare({"Accept": "*/*"})
             url = self._url(path, params)
@@ -236,7 +280,7 @@ class Transport:
                     proxy=self.access.proxy,
                     ssl=tls or True,
                     server_hostname=self._server_name,
-                    max_msg_size=0,
+                    max_msg_size=LARGEST_MESSAGE,
                     heartbeat=30.0,
                     autoclose=False,
                 )
@@ -325,6 +369,8 @@ class Transport:
                     f"cannot reach the API server at {server}: {_reason(error)}; is it running, "
                     f"and is this the right address?{origin}"
                 )
+            case AnswerTooLarge():
+                return TooLarge(f"{server} does not answer as an API server does: {error}")
             case TimeoutError():
                 return Unreachable(f"{server} did not answer in time{origin}")
             case _:
@@ -355,12 +401,20 @@ def kept_alive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
     return made
 
 
-def _drop(answer: aiohttp.ClientResponse) -> None:
-    """Cut the connection: a TLS farewell would wait for a peer that may be long gone."""
-    connection = answer.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-    answer.close()
+class Redirected(aiohttp.ClientError):
+    """An API server redirects nobody; what does is something else."""
+
+
+def _no_redirects() -> aiohttp.TraceConfig:
+    """For websockets, which aiohttp cannot be told to leave where they are."""
+
+    async def refuse(*_: object) -> None:
+        raise Redirected("it redirects to somewhere else")
+
+    traced = aiohttp.TraceConfig()
+    traced.on_request_redirect.append(refuse)
+    traced.freeze()
+    return traced
 
 
 def _certificate_problem(error: Exception) -> str:

@@ -9,8 +9,16 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from edgewise.kube.errors import UNREADABLE_JSON, Status, Undecodable, error_from_status
+from edgewise.kube.bounds import LARGEST_EVENT
+from edgewise.kube.errors import (
+    UNREADABLE_JSON,
+    Status,
+    TooLarge,
+    Undecodable,
+    error_from_status,
+)
 from edgewise.kube.objects import Object
+from edgewise.kube.shallow import shallow
 
 T = TypeVar("T", bound=Object)
 
@@ -29,6 +37,7 @@ class Change(msgspec.Struct, Generic[T]):
 
     type: ChangeType
     object: T
+    size: int = 0  # of its line, in bytes; the client puts it there
 
     @property
     def resource_version(self) -> str:
@@ -59,22 +68,39 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[Change[T]]:
 
 
 class LineSplitter:
-    """Cuts chunks into lines. A line may span any number of chunks, and is joined once."""
+    """Cuts chunks into lines. A line may span any number of chunks, and is joined once.
 
-    def __init__(self) -> None:
+    What is longer than `longest` comes in pieces if it may be `cut`, and is refused otherwise.
+    """
+
+    def __init__(self, longest: int = LARGEST_EVENT, *, cut: bool = False) -> None:
         self._pending: list[bytes] = []
+        self._length = 0
+        self._longest = longest
+        self._cut = cut
 
     def feed(self, chunk: bytes) -> list[bytes]:
         lines = chunk.split(b"\n")
         if len(lines) == 1:
-            self._pending.append(chunk)
-            return []
+            return self._hold(chunk)
         if self._pending:
             self._pending.append(lines[0])
             lines[0] = b"".join(self._pending)
         rest = lines.pop()
         self._pending = [rest] if rest else []
+        self._length = len(rest)
         return lines
+
+    def _hold(self, chunk: bytes) -> list[bytes]:
+        self._pending.append(chunk)
+        self._length += len(chunk)
+        if self._length <= self._longest:
+            return []
+        if not self._cut:
+            raise TooLarge(f"the API server sent a watch event of over {self._longest:,} bytes")
+        piece = b"".join(self._pending)
+        self._pending, self._length = [], 0
+        return [piece]
 
 
 class ChangeDecoder(Generic[T]):
@@ -86,6 +112,12 @@ class ChangeDecoder(Generic[T]):
 
     def decode(self, line: bytes) -> Change[T]:
         try:
+            return self._read(line)
+        except RecursionError:
+            return self._read(shallow(line))
+
+    def _read(self, line: bytes) -> Change[T]:
+        try:
             if line.startswith(_BOOKMARK):
                 # Types with required fields could not hold a bookmark's bare metadata.
                 return _bookmarks.decode(line)  # type: ignore[return-value]
@@ -93,6 +125,8 @@ class ChangeDecoder(Generic[T]):
                 return self._decode(line)
         except msgspec.ValidationError as error:
             return self._unusual(line, error)
+        except RecursionError:
+            raise
         except UNREADABLE_JSON as error:
             raise _broken(error) from error
         return self._unusual(line, None)

@@ -15,15 +15,16 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgewise.local import processes, registry
-from edgewise.local.cabling import running_inits
+from edgewise.local import registry
 from edgewise.local.component import CONTROL_PLANE
 from edgewise.local.connecting import connect
+from edgewise.local.control_plane.kubeconfigs import context_name
 from edgewise.local.errors import LocalError, NoSuchCluster, StartFailed
-from edgewise.local.kubeconfigs import context_name
 from edgewise.local.layout import ClusterRecord, Home, homes
+from edgewise.local.machines import processes
+from edgewise.local.network.cabling import running_inits
 from edgewise.local.readiness import Starting, Tell
-from edgewise.local.spec import ClusterSpec, check_name, differences
+from edgewise.local.spec import LocalClusterSpec, check_name, differences
 from edgewise.local.teardown import changing, take_down
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from edgewise.local.preparation import Supplies
 
 __all__ = [
-    "Cluster",
-    "ClusterSpec",
+    "LocalCluster",
+    "LocalClusterSpec",
     "bring_up",
     "down",
     "get",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 
-class Cluster:
+class LocalCluster:
     """A cluster that was started on this machine."""
 
     def __init__(self, home: Home) -> None:
@@ -54,7 +55,7 @@ class Cluster:
         return self.home.name
 
     @property
-    def spec(self) -> ClusterSpec:
+    def spec(self) -> LocalClusterSpec:
         return self.record.spec
 
     @property
@@ -104,7 +105,9 @@ def silent(_what: str, _state: str) -> None:
     """For whoever does not want to be told."""
 
 
-def up(spec: ClusterSpec, *, tell: Tell = silent, timeout: float | None = None) -> Cluster:
+def up(
+    spec: LocalClusterSpec, *, tell: Tell = silent, timeout: float | None = None
+) -> LocalCluster:
     """Start the cluster, or finish starting it, and wait until it can be used."""
     # Only starting needs certificates and images, which take a third of the time of all imports.
     from edgewise.local.preparation import get_supplies  # noqa: PLC0415
@@ -114,8 +117,8 @@ def up(spec: ClusterSpec, *, tell: Tell = silent, timeout: float | None = None) 
 
 
 async def bring_up(
-    spec: ClusterSpec, *, tell: Tell = silent, timeout: float | None = None
-) -> Cluster:
+    spec: LocalClusterSpec, *, tell: Tell = silent, timeout: float | None = None
+) -> LocalCluster:
     """`up` for programs that have an event loop already."""
     from edgewise.local.preparation import get_supplies  # noqa: PLC0415
 
@@ -123,7 +126,9 @@ async def bring_up(
     return await start(spec, supplies, tell, timeout or patience(spec))
 
 
-async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: float) -> Cluster:
+async def start(
+    spec: LocalClusterSpec, supplies: Supplies, tell: Tell, timeout: float
+) -> LocalCluster:
     from edgewise.local.preparation import write_files  # noqa: PLC0415
 
     home = Home.of(spec.name)
@@ -144,11 +149,12 @@ async def start(spec: ClusterSpec, supplies: Supplies, tell: Tell, timeout: floa
             await attempt.until_nodes_are_ready(client)
             await attempt.until_kwok_keeps_nodes(client)
             await attempt.give_nodes_their_pod_networks(client)
+        await attempt.until_places_lead_to_services()
         await attempt.until_it_is_managed()
-    return Cluster(home)
+    return LocalCluster(home)
 
 
-def claim(home: Home, spec: ClusterSpec, supplies: Supplies) -> ClusterRecord:
+def claim(home: Home, spec: LocalClusterSpec, supplies: Supplies) -> ClusterRecord:
     record = registry.claim(home, spec, supplies.programs)
     if record.spec != spec:
         raise LocalError(
@@ -159,7 +165,7 @@ def claim(home: Home, spec: ClusterSpec, supplies: Supplies) -> ClusterRecord:
     return record
 
 
-def patience(spec: ClusterSpec) -> float:
+def patience(spec: LocalClusterSpec) -> float:
     """Seconds after which a start has failed; generous, for a machine that is busy."""
     return 120.0 + 10.0 * spec.nodes + 0.3 * spec.simulated_nodes
 
@@ -169,25 +175,25 @@ def down(name: str) -> None:
     take_down(Home.of(name))
 
 
-def get(name: str) -> Cluster:
+def get(name: str) -> LocalCluster:
     check_name(name)
     home = Home.of(name)
     if not home.exists():
         raise NoSuchCluster(name, [home.name for home in homes() if home.exists()])
-    return Cluster(home)
+    return LocalCluster(home)
 
 
-def list_clusters() -> list[Cluster]:
-    return [Cluster(home) for home in homes() if home.exists()]
+def list_clusters() -> list[LocalCluster]:
+    return [LocalCluster(home) for home in homes() if home.exists()]
 
 
-def look_around() -> tuple[list[Cluster], dict[str, str]]:
+def look_around() -> tuple[list[LocalCluster], dict[str, str]]:
     """The clusters that can be read, and by name what is wrong with the others."""
-    found: list[Cluster] = []
+    found: list[LocalCluster] = []
     troubles: dict[str, str] = {}
     for home in homes():
         try:
-            found.append(Cluster(home))
+            found.append(LocalCluster(home))
         except FileNotFoundError:
             continue  # half-made, or just taken down
         except (LocalError, OSError) as error:

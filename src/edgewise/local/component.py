@@ -7,8 +7,14 @@ from pathlib import Path
 import msgspec
 
 CONTROL_PLANE = "control-plane"
+PLACE_PREFIX = "place/"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 Flags = dict[str, str | int | float | bool]
+
+
+def place_machine(place: str) -> str:
+    """The machine of a place: with a name that no node can have."""
+    return PLACE_PREFIX + place
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):

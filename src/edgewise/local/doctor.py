@@ -6,6 +6,7 @@ Every trial runs in namespaces of its own, so it leaves nothing behind.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from edgewise.local import cgroups, leftovers
-from edgewise.local.container_programs import missing_packages
+from edgewise.local import leftovers
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import nearest_folder, state_root
+from edgewise.local.machines import cgroups
+from edgewise.local.machines.container_programs import missing_packages
+from edgewise.local.network.latency import RELAY
 
 _TRIAL_SECONDS = 20
 _NODE_BYTES = 400 << 20
@@ -63,13 +66,13 @@ def real_nodes_trouble() -> str:
 
 def _engine() -> Check:
     # Every command of `edgewise local` imports this module, and few of them look for an engine.
-    from edgewise.local.engine import (  # noqa: PLC0415
+    from edgewise.local.engine.cache import NoCache  # noqa: PLC0415
+    from edgewise.local.engine.finding import (  # noqa: PLC0415
         PROGRAMS,
         EngineError,
         NamedDirectoryError,
         find_engine,
     )
-    from edgewise.local.engine_cache import NoCache  # noqa: PLC0415
 
     try:
         engine = find_engine(download=False, build=False)
@@ -153,11 +156,27 @@ def _trials() -> list[Check]:
             "ip link add name v0 type veth peer name v1 && ip link add name v2 type bridge",
             f"load the modules veth and bridge: {kernel}",
         ),
+        "cables that take their time": (
+            f"{shlex.quote(sys.executable)} -I -S {shlex.quote(str(RELAY))} lo lo try",
+            f"allow raw sockets with offload data (PACKET_VNET_HDR): {kernel}",
+        ),
         "packet filter": (
             "nft 'add table inet t; add chain inet t c "
             "{ type filter hook input priority 0; policy accept; }; "
             "add rule inet t c ct state established accept'",
             f"load the modules nf_tables and nf_conntrack: {kernel}",
+        ),
+        # What policies are made of: maps of verdicts, sets of several fields, the way back.
+        "network policies": (
+            "nft 'add table inet t; add chain inet t c "
+            "{ type filter hook forward priority 0; policy accept; }; add chain inet t d; "
+            "add set inet t s { type ipv4_addr . inet_proto . inet_service; flags interval; }; "
+            "add map inet t m { type ipv4_addr : verdict; }; "
+            "add rule inet t c iifname != eth0 fib saddr . iif oif missing drop; "
+            "add rule inet t d ip saddr . meta l4proto . th dport @s return; "
+            "add element inet t m { 10.0.0.1 : jump d }; "
+            "add rule inet t c ct direction reply accept; add rule inet t c ip saddr vmap @m'",
+            f"NetworkPolicies will not be enforced; load the module nft_fib_inet: {kernel}",
         ),
     }
     checks = [_trial(name, [*namespaces, "sh", "-ec", s], a) for name, (s, a) in trials.items()]

@@ -12,35 +12,39 @@ import signal
 import time
 from pathlib import Path
 
-from edgewise.local import cgroups, processes
-from edgewise.local.cabling import WHOLE_CLUSTER, cable_up
-from edgewise.local.clusters import Cluster
-from edgewise.local.component import CONTROL_PLANE
+from edgewise.local import kept_platform
+from edgewise.local.clusters import LocalCluster
 from edgewise.local.errors import LocalError
-from edgewise.local.latency import relays
+from edgewise.local.machines import cgroups, processes
+from edgewise.local.machines.machines import top_group_of
+from edgewise.local.machines.node_components import holders
+from edgewise.local.machines.processes import Process
 from edgewise.local.manager import NAME as MANAGER
 from edgewise.local.manager import components, is_manager
-from edgewise.local.node_components import holders
-from edgewise.local.processes import Process
+from edgewise.local.network.cabling import WHOLE_CLUSTER, cable_up
+from edgewise.local.network.latency import relays
+from edgewise.local.network.policies.component import enforcers
 
 _RESTART_SECONDS = 30.0
 _PAUSE_SECONDS = 5.0
 
 
-def component_names(cluster: Cluster) -> list[str]:
+def component_names(cluster: LocalCluster) -> list[str]:
     """Everything that can be broken: programs, machines and the manager."""
     return [*_programs(cluster), MANAGER]
 
 
-def _programs(cluster: Cluster) -> dict[str, str]:
+def _programs(cluster: LocalCluster) -> dict[str, str]:
     """The program by which each component is known among the processes of the cluster."""
     found = components(cluster.home, cluster.record)
     if cluster.spec.real:
         found += [*holders(cluster.record), *relays(cluster.home, cluster.record)]
+    found += enforcers(cluster.home, cluster.record)
+    found += kept_platform.components(cluster.home)
     return {component.name: component.argv[0] for component in found}
 
 
-def main_processes(cluster: Cluster) -> dict[str, Process]:
+def main_processes(cluster: LocalCluster) -> dict[str, Process]:
     """The process that is each component, not one that it started; none where it does not run."""
     programs = _programs(cluster)
     return {
@@ -50,7 +54,7 @@ def main_processes(cluster: Cluster) -> dict[str, Process]:
     }
 
 
-def main_process(cluster: Cluster, name: str) -> Process | None:
+def main_process(cluster: LocalCluster, name: str) -> Process | None:
     known = component_names(cluster)
     if name not in known:
         raise LocalError(
@@ -59,14 +63,14 @@ def main_process(cluster: Cluster, name: str) -> Process | None:
     return main_processes(cluster).get(name)
 
 
-def kill(cluster: Cluster, name: str) -> Process:
+def kill(cluster: LocalCluster, name: str) -> Process:
     """End it without warning."""
     process = _running(cluster, name)
     processes.send(process, signal.SIGKILL)
     return process
 
 
-def restart(cluster: Cluster, name: str) -> None:
+def restart(cluster: LocalCluster, name: str) -> None:
     """Ask it to end, and wait until its successor runs."""
     process = _running(cluster, name)
     processes.send(process, signal.SIGTERM)
@@ -83,7 +87,7 @@ def restart(cluster: Cluster, name: str) -> None:
         time.sleep(0.1)
 
 
-def pause(cluster: Cluster, name: str) -> None:
+def pause(cluster: LocalCluster, name: str) -> None:
     """Stop it where it is; a machine with everything in it."""
     deadline = time.monotonic() + _PAUSE_SECONDS
     for pid in _signal_tree(cluster, name, signal.SIGSTOP):
@@ -92,7 +96,7 @@ def pause(cluster: Cluster, name: str) -> None:
             time.sleep(0.005)
 
 
-def resume(cluster: Cluster, name: str) -> bool:
+def resume(cluster: LocalCluster, name: str) -> bool:
     """Let it go on; whether it was paused at all."""
     paused = processes.paused(_running(cluster, name).pid)
     # Also when it was not: in a machine, a part may have been stopped on its own.
@@ -100,7 +104,7 @@ def resume(cluster: Cluster, name: str) -> bool:
     return paused
 
 
-def cut(cluster: Cluster, node: str | None) -> None:
+def cut(cluster: LocalCluster, node: str | None) -> None:
     """Unplug a node from the others, or the whole cluster from the host and other clusters."""
     where = _cable(cluster, node)
     cluster.home.cuts.mkdir(exist_ok=True, mode=0o700)
@@ -108,12 +112,12 @@ def cut(cluster: Cluster, node: str | None) -> None:
     cable_up(cluster.home, cluster.record)
 
 
-def heal(cluster: Cluster, node: str | None) -> None:
+def heal(cluster: LocalCluster, node: str | None) -> None:
     (cluster.home.cuts / _cable(cluster, node)).unlink(missing_ok=True)
     cable_up(cluster.home, cluster.record)
 
 
-def _cable(cluster: Cluster, node: str | None) -> str:
+def _cable(cluster: LocalCluster, node: str | None) -> str:
     if not cluster.spec.real:
         raise LocalError(
             f"cluster {cluster.name!r} has no network of its own to cut: "
@@ -129,17 +133,17 @@ def _cable(cluster: Cluster, node: str | None) -> str:
     return node
 
 
-def _running(cluster: Cluster, name: str) -> Process:
+def _running(cluster: LocalCluster, name: str) -> Process:
     process = main_process(cluster, name)
     if process is None:
         raise LocalError(f"{name} of cluster {cluster.name!r} is not running at the moment")
     return process
 
 
-def _signal_tree(cluster: Cluster, name: str, number: signal.Signals) -> list[int]:
+def _signal_tree(cluster: LocalCluster, name: str, number: signal.Signals) -> list[int]:
     """Who was told."""
     process = _running(cluster, name)
-    machines = [CONTROL_PLANE, *cluster.spec.node_names] if cluster.spec.real else []
+    machines = [holder.name for holder in holders(cluster.record)] if cluster.spec.real else []
     if name not in machines:
         processes.send(process, number)
         return [process.pid]
@@ -150,11 +154,11 @@ def _signal_tree(cluster: Cluster, name: str, number: signal.Signals) -> list[in
     return pids
 
 
-def _pids_of_machine(cluster: Cluster, name: str) -> list[int]:
+def _pids_of_machine(cluster: LocalCluster, name: str) -> list[int]:
     """Everything in the machine's control groups, containers too."""
     found: set[int] = set()
     for hierarchy in cgroups.hierarchies():
-        top = Path(hierarchy.mount) / cluster.home.cgroup / name
+        top = Path(hierarchy.mount) / top_group_of(cluster.home, name)
         for folder, _, _ in os.walk(top):
             with contextlib.suppress(OSError):
                 found |= {int(pid) for pid in (Path(folder) / "cgroup.procs").read_text().split()}

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from edgewise.local.addresses import AddressPlan
 from edgewise.local.errors import LocalError
+from edgewise.local.network.addresses import AddressPlan
 from edgewise.local.scratch import unfinished
-from edgewise.local.spec import ClusterSpec
+from edgewise.local.spec import LocalClusterSpec
 
 LINK_PREFIX = "ew-"
 TABLE_PREFIX = "edgewise-"
@@ -58,7 +58,7 @@ class Ports(msgspec.Struct, frozen=True):
 class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is decided once, when a cluster is made, and kept in its folder."""
 
-    spec: ClusterSpec
+    spec: LocalClusterSpec
     index: int
     programs: dict[str, str]
     ports: Ports | None = None
@@ -92,12 +92,15 @@ class Home:
         self.config = path / "config"
         self.etcd = path / "etcd"
         self.nodes = path / "nodes"
+        self.places = path / "places"
         self.kubeconfig = path / "kubeconfig"
         self.merged = path / "merged.json"
         self.progress = path / "progress.jsonl"
         self.going_down = path / "going-down"
         self.manager_lock = path / "manager.lock"
         self.cuts = path / "cuts"
+        # There while the manager is to keep operator and gateway running, too.
+        self.platform = path / "platform.json"
 
     @classmethod
     def of(cls, name: str, root: Path | None = None) -> Home:
@@ -135,6 +138,16 @@ class Home:
     def write(self, record: ClusterRecord) -> None:
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(self.record_file, msgspec.json.format(msgspec.json.encode(record)))
+
+    def place(self, name: str) -> Path:
+        """The folder of one place."""
+        return self.places / name
+
+    @property
+    def operator_kubeconfig(self) -> Path:
+        """The operator is somebody of its own: some things are refused to administrators."""
+        own = self.component_kubeconfig("operator")
+        return own if own.exists() else self.kubeconfig  # of a cluster from before that
 
     def component_kubeconfig(self, component: str) -> Path:
         return self.config / f"{component}.kubeconfig"

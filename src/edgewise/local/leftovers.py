@@ -13,8 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from edgewise.local import cabling, cgroups, processes, registry
+from edgewise.local import registry
 from edgewise.local.layout import CGROUP, GONE_PREFIX, Home, homes, state_root
+from edgewise.local.machines import cgroups, processes
+from edgewise.local.network import cabling
 from edgewise.local.teardown import remove_remains
 
 
@@ -56,7 +58,7 @@ def everything() -> Leftovers:
 def ownerless() -> Leftovers:
     """What no existing cluster owns. Clusters of other state folders do exist."""
     root = os.geteuid() == 0
-    kept = _owners() if root else []
+    kept = _owners()
     mine = {home.cgroup for home in kept}
     links = {home.host_link for home in kept}
     tables = {home.filter_table for home in kept}
@@ -71,7 +73,13 @@ def ownerless() -> Leftovers:
         ]
         if root
         else [],
-        files=[str(path) for path in (state_root() / "clusters").glob(f"{GONE_PREFIX}*")],
+        files=[
+            str(path)
+            for path in (
+                *(state_root() / "clusters").glob(f"{GONE_PREFIX}*"),
+                *registry.ownerless_scratch(kept),
+            )
+        ],
     )
 
 
@@ -79,6 +87,8 @@ def sweep() -> None:
     """Remove what no existing cluster owns."""
     processes.kill_all(_orphans)
     remove_remains(state_root() / "clusters")
+    for path in registry.ownerless_scratch(_owners()):
+        registry.remove_scratch(path)
     found = ownerless()
     for name in found.cgroups:
         cgroups.remove(name)
@@ -96,6 +106,8 @@ def _orphans() -> list[processes.Process]:
 
 def _owners() -> list[Home]:
     """Every cluster that exists: this user's, and those that the machine's registry knows."""
+    if not registry.registry_folder().is_dir():
+        return homes()
     with registry.locked() as folder:
         known = list(registry.entries(folder).values())
     return [*known, *homes()]

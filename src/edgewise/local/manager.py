@@ -14,21 +14,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import edgewise
-from edgewise.local import processes, progress
+from edgewise.local import kept_platform, progress
 from edgewise.local.component import Component
-from edgewise.local.control_plane import control_plane
-from edgewise.local.latency import relays
+from edgewise.local.control_plane.programs import control_plane
 from edgewise.local.layout import ClusterRecord, Home
-from edgewise.local.log_size import trim
-from edgewise.local.machines import Machines
-from edgewise.local.node_components import holders, node_components
-from edgewise.local.supervision import Supervisor, pause_after
+from edgewise.local.machines import processes
+from edgewise.local.machines.log_size import trim
+from edgewise.local.machines.machines import Machines
+from edgewise.local.machines.node_components import (
+    holders,
+    node_components,
+    place_components,
+)
+from edgewise.local.machines.supervision import Launcher, Supervisor, directly, pause_after
+from edgewise.local.network.latency import relays
+from edgewise.local.network.policies.component import enforcers
 
 NAME = "manager"
 _STANDBY = Path(__file__).with_name("standby.py")
@@ -77,18 +83,20 @@ async def keep_standby(home: Home) -> None:
         await asyncio.sleep(max(0.2, pause_after(deaths)))
 
 
-async def keep_relays(
-    home: Home, record: ClusterRecord, supervisor: Supervisor, machines: Machines
+async def keep_wanted(
+    supervisor: Supervisor,
+    wanted: Callable[[], Iterable[Component]],
+    launcher: Callable[[Component], Launcher],
 ) -> None:
-    """The relays of cables that take their time, as clusters are joined and parted."""
+    """Programs that come and go while the cluster runs, such as relays and the platform."""
     kept: dict[Component, asyncio.Task[None]] = {}
     while True:
-        wanted = set(relays(home, record))
-        for gone in kept.keys() - wanted:
+        now = set(wanted())
+        for gone in kept.keys() - now:
             kept.pop(gone).cancel()
             await asyncio.to_thread(supervisor.stop, gone)
-        for new in wanted - kept.keys():
-            kept[new] = asyncio.create_task(supervisor.keep(new, partial(machines.inside, new)))
+        for new in now - kept.keys():
+            kept[new] = asyncio.create_task(supervisor.keep(new, launcher(new)))
         await asyncio.sleep(0.5)
 
 
@@ -108,6 +116,8 @@ def components(home: Home, record: ClusterRecord) -> list[Component]:
     found = control_plane(home, record)
     for number in range(1, record.spec.nodes + 1):
         found += node_components(home, record, number)
+    for place in record.spec.places:
+        found += place_components(home, record, place)
     return found
 
 
@@ -115,15 +125,30 @@ def duties(home: Home, record: ClusterRecord) -> list[Coroutine[Any, Any, None]]
     """Everything that is to be kept running."""
     supervisor = Supervisor(home)
     programs = components(home, record)
+    platform = partial(kept_platform.components, home)
     always = [keep_standby(home), keep_logs_small(home)]
     if not record.spec.real:
-        return [*always, *(supervisor.keep(program) for program in programs)]
+        return [
+            *always,
+            keep_wanted(supervisor, platform, lambda _: directly),
+            *(supervisor.keep(program) for program in programs),
+        ]
     machines = Machines(home, record)
     return [
         *always,
-        keep_relays(home, record, supervisor, machines),
+        keep_wanted(
+            supervisor,
+            platform,
+            lambda part: partial(machines.inside, part) if part.inside else directly,
+        ),
+        keep_wanted(
+            supervisor,
+            partial(relays, home, record),
+            lambda relay: partial(machines.inside, relay),
+        ),
         *(machines.keep(supervisor, holder) for holder in holders(record)),
         *(supervisor.keep(program, partial(machines.inside, program)) for program in programs),
+        *(supervisor.keep(each, machines.beside) for each in enforcers(home, record)),
     ]
 
 

@@ -1,7 +1,7 @@
 """Operator and gateway as programs of this machine, beside a local cluster.
 
 The same commands that run in pods on a real cluster; here they need no image, and end with
-whoever started them.
+the program that started them, or with the cluster.
 """
 
 from __future__ import annotations
@@ -9,43 +9,59 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import os
 import random
 import secrets
 import signal
 import socket
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 
 import aiohttp
 import msgspec
 
-from edgewise.local.clusters import Cluster
+from edgewise.local import registry
+from edgewise.local.clusters import LocalCluster
+from edgewise.local.component import log_file
 from edgewise.local.errors import StartFailed
+from edgewise.local.machines import processes
+from edgewise.local.network.commands import OPERATOR_PORTS
+from edgewise.local.platform_site import (
+    GATEWAY,
+    LOOPBACK,
+    OPERATOR,
+    PING,
+    Site,
+    python_command,
+)
 
-LOOPBACK = "127.0.0.1"
 _PR_SET_PDEATHSIG = 1
 
 
 class Program:
-    """One of the platform's programs, with its log in a file."""
+    """One of the platform's programs, with its log among those of the cluster.
+
+    It carries the cluster's mark, and so does what it starts: an Envoy that outlives its agent
+    still goes with the cluster.
+    """
 
     def __init__(
         self,
+        cluster: LocalCluster,
         name: str,
         arguments: Sequence[str],
-        log: Path,
         health: str,
         *,
         entry: Sequence[str] = (),
     ) -> None:
         """`health` is a URL that answers when the program is ready; `entry` leads to where it
-        runs (see `Cluster.network_entry`)."""
+        runs (see `LocalCluster.network_entry`)."""
         self.name = name
         self._entry = entry
         self._arguments = arguments
-        self._log = log
+        self._marks = processes.marks(cluster.home.path, name)
+        self._log = log_file(cluster.home.logs, name)
         self._health = health
         self._process: asyncio.subprocess.Process | None = None
 
@@ -59,13 +75,14 @@ class Program:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._entry,
-                sys.executable,
-                "-m",
-                "edgewise.cli",
-                *self._arguments,
+                *python_command(sys.executable, [*self._arguments]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=os.environ | self._marks,
+                # Ctrl-C is for the program that started it. An agent that is told to end by
+                # both ends at once, in the middle of ending its Envoy.
+                start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
         await self._until_ready(within)
@@ -76,10 +93,8 @@ class Program:
             while True:
                 if self._process is not None and self._process.returncode is not None:
                     raise StartFailed(f"{self.name} ended at once: {self._last_words()}")
-                with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError):
-                    async with http.get(self._health) as answer:
-                        if answer.status < 300:
-                            return
+                if await answers(http, self._health):
+                    return
                 if asyncio.get_running_loop().time() > deadline:
                     raise StartFailed(
                         f"{self.name} was not ready after {within:.0f} s: {self._last_words()}"
@@ -110,6 +125,23 @@ class Program:
             await process.wait()
 
 
+async def answers(http: aiohttp.ClientSession, url: str) -> bool:
+    """Whether a program says at its health URL that it is ready."""
+    try:
+        async with http.get(url, allow_redirects=False) as answer:
+            return answer.status < 300
+    except (OSError, aiohttp.ClientError, TimeoutError):
+        return False
+
+
+async def not_ready(site: Site, names: Iterable[str], patience: float = 2.0) -> set[str]:
+    """Those of the platform's programs that do not say that they are ready."""
+    asked = list(names)
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=patience)) as http:
+        told = await asyncio.gather(*(answers(http, site.health_of(name)) for name in asked))
+    return {name for name, ready in zip(asked, told, strict=True) if not ready}
+
+
 class Platform(msgspec.Struct, frozen=True):
     """What runs, and where it is found."""
 
@@ -123,15 +155,16 @@ class Platform(msgspec.Struct, frozen=True):
 
 @contextlib.asynccontextmanager
 async def running_platform(
-    cluster: Cluster, *, gateway: bool = True, inside: bool = False
+    cluster: LocalCluster, *, gateway: bool = True, inside: bool = False
 ) -> AsyncIterator[Platform]:
     """The platform for as long as the block runs. The cluster must have the CRDs already.
 
     `inside` puts it into the cluster's own network, with a ping agent beside it: whoever wants
     to reach it goes the same way as to the cluster, and shares its latency and its fate.
     """
-    with tempfile.TemporaryDirectory(prefix="edgewise-platform-") as name:
-        programs, platform = _programs(cluster, Path(name), gateway=gateway, inside=inside)
+    folder = registry.new_scratch(cluster.home)
+    try:
+        programs, platform = _programs(cluster, folder, gateway=gateway, inside=inside)
         try:
             async with asyncio.TaskGroup() as starting:
                 for program in programs:
@@ -139,78 +172,61 @@ async def running_platform(
             yield platform
         finally:
             await asyncio.gather(*(program.stop() for program in programs))
+    finally:
+        registry.remove_scratch(folder)
+
+
+def new_site(cluster: LocalCluster, *, inside: bool = False) -> Site:
+    http, control, webhook, echo, health = free_ports(5)
+    if not inside:
+        (health,) = free_ports(1, *OPERATOR_PORTS)
+    return Site(
+        host=cluster.own_address if inside else LOOPBACK,
+        webhook_host=cluster.own_address if inside else cluster.host_address,
+        http=http,
+        control=control,
+        health=health,
+        webhook=webhook,
+        echo=echo,
+        seen_by_pods=cluster.own_address,
+    )
 
 
 def _programs(
-    cluster: Cluster, folder: Path, *, gateway: bool, inside: bool
+    cluster: LocalCluster, folder: Path, *, gateway: bool, inside: bool
 ) -> tuple[list[Program], Platform]:
     token = folder / "token"
     token.touch(mode=0o600)
     token.write_text(secrets.token_urlsafe(32))
+    site = new_site(cluster, inside=inside)
     entry = cluster.network_entry() if inside else []
-    host = cluster.own_address if inside else LOOPBACK
-    http, control, health, webhook, echo = free_ports(5)
-    webhook_host = host if inside else cluster.host_address
-    public_url = f"http://{host}:{http}"
-    health_url = f"http://{host}:{health}"
-    control_url = f"http://{host}:{control}"
-    kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
-    operator = Program(
-        "operator",
-        [
-            "operator",
-            kubeconfig,
-            f"--listen={host}:{health}",
-            f"--webhook-url=https://{webhook_host}:{webhook}",
-            f"--webhook-port={webhook}",
-            f"--public-url={public_url}",
-            f"--public-host={host}",
-            *([f"--gateway={control_url}", f"--token-file={token}"] if gateway else []),
-        ],
-        folder / "operator.log",
-        f"{health_url}/readyz",
-        entry=entry,
+
+    def program(name: str, arguments: list[str]) -> Program:
+        return Program(cluster, name, arguments, site.health_of(name), entry=entry)
+
+    kubeconfig = cluster.kubeconfig
+    operator = program(
+        OPERATOR, site.operator(cluster.home.operator_kubeconfig, token if gateway else None)
     )
-    envoy = Program(
-        "gateway",
-        [
-            "gateway",
-            kubeconfig,
-            f"--bind={host}",
-            f"--http-port={http}",
-            f"--control={host}:{control}",
-            f"--token-file={token}",
-            f"--run-dir={folder / 'run'}",
-            "--workers=1",
-        ],
-        folder / "gateway.log",
-        f"{control_url}/readyz",
-        entry=entry,
-    )
-    ping = Program(
-        "ping",
-        ["ping", f"--http={host}:{echo}", f"--udp={host}:{echo}"],
-        folder / "ping.log",
-        f"http://{host}:{echo}/ping",
-        entry=entry,
-    )
+    envoy = program(GATEWAY, site.gateway(kubeconfig, token, folder / "run"))
+    ping = program(PING, site.echo_agent())
     platform = Platform(
         operator=operator,
         gateway=envoy if gateway else None,
-        public_url=public_url,
-        operator_url=health_url,
-        ping=f"{host}:{echo}" if inside else "",
+        public_url=site.public_url,
+        operator_url=site.operator_url,
+        ping=site.ping if inside else "",
     )
     return [operator, *([envoy] if gateway else []), *([ping] if inside else [])], platform
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count: int, first: int = 18000, last: int = 19999) -> list[int]:
     """Below the range of outgoing connections, which could take one before it is used.
 
     By chance, because another platform that starts at this moment looks for some as well.
     """
     found: list[int] = []
-    for port in random.sample(range(18000, 20000), 2000):
+    for port in random.sample(range(first, last + 1), last + 1 - first):
         with socket.socket() as probe:
             try:
                 probe.bind(("", port))
@@ -219,7 +235,7 @@ def free_ports(count: int) -> list[int]:
         found.append(port)
         if len(found) == count:
             return found
-    raise StartFailed("no ports are free between 18000 and 19999: end some of the programs there")
+    raise StartFailed(f"no ports are free from {first} to {last}: end some of the programs there")
 
 
 def _end_with_parent() -> None:

@@ -7,19 +7,26 @@ from pathlib import Path
 
 import msgspec
 
-from edgewise.local.container_programs import container_programs
-from edgewise.local.control_plane import KWOK_CONFIG, corefile
-from edgewise.local.engine import find_engine
+from edgewise.local.control_plane.identities import (
+    ADMIN,
+    AUTHORITIES,
+    SERVICE_ACCOUNTS,
+    USERS,
+    leaves,
+)
+from edgewise.local.control_plane.kubeconfigs import write_kubeconfig
+from edgewise.local.control_plane.pki import ensure_pki
+from edgewise.local.control_plane.programs import KWOK_CONFIG, corefile
+from edgewise.local.engine.finding import find_engine
 from edgewise.local.errors import LocalError
-from edgewise.local.golden import copy_store, golden_store
-from edgewise.local.identities import ADMIN, AUTHORITIES, SERVICE_ACCOUNTS, USERS, leaves
-from edgewise.local.images import ImageError, pause_image, python_image
-from edgewise.local.kubeconfigs import write_kubeconfig
+from edgewise.local.images.building import ImageError, pause_image, python_image, sidecar_image
+from edgewise.local.images.golden import copy_store, golden_store
 from edgewise.local.layout import ClusterRecord, Home, nearest_folder, state_root, write_atomically
-from edgewise.local.node_files import node_files
-from edgewise.local.pki import ensure_pki
+from edgewise.local.machines.container_programs import container_programs
+from edgewise.local.machines.node_files import node_files, place_files
+from edgewise.local.network import distances
 from edgewise.local.readiness import Tell
-from edgewise.local.spec import ClusterSpec
+from edgewise.local.spec import LocalClusterSpec
 
 _API_SERVER_ALONE = ("etcd", "kube-apiserver", "kubectl")
 _CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
@@ -38,7 +45,7 @@ class Supplies(msgspec.Struct, frozen=True):
     image_store: Path | None = None
 
 
-def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
+def get_supplies(spec: LocalClusterSpec, tell: Tell) -> Supplies:
     if not Home.of(spec.name).exists():  # one that is there has had its room for long
         check_room(state_root(), spec)
     names = programs_for(spec)
@@ -50,14 +57,14 @@ def get_supplies(spec: ClusterSpec, tell: Tell) -> Supplies:
     allow_many_watchers(_INOTIFY_INSTANCES, tell)
     images = [pause_image(Path(programs["init"]), tell)]
     try:
-        images.append(python_image(tell))
+        images += [python_image(tell), sidecar_image(tell)]
     except ImageError as error:
         # A cluster without it is still a cluster; other images can be loaded.
         tell("python image", f"left out: {error}")
     return Supplies(programs, golden_store(images, programs["containerd"], tell))
 
 
-def check_room(place: Path, spec: ClusterSpec) -> None:
+def check_room(place: Path, spec: LocalClusterSpec) -> None:
     """Better no cluster than one whose disk is full when it has just begun."""
     place = nearest_folder(place)
     needed = _ROOM + _ROOM_PER_NODE * spec.nodes
@@ -79,7 +86,7 @@ def allow_many_watchers(limit: Path, tell: Tell) -> None:
         tell("inotify", f"{limit} cannot be raised ({error.strerror}): a few nodes only")
 
 
-def programs_for(spec: ClusterSpec) -> list[str]:
+def programs_for(spec: LocalClusterSpec) -> list[str]:
     return [
         *_API_SERVER_ALONE,
         *(_CONTROLLERS if spec.controllers else ()),
@@ -108,3 +115,8 @@ def write_files(home: Home, record: ClusterRecord, supplies: Supplies) -> None:
         images = home.nodes / node / "lib" / "containerd"
         if supplies.image_store is not None and not images.exists():
             copy_store(supplies.image_store, images)
+    for place in record.spec.places:
+        home.place(place).mkdir(parents=True, exist_ok=True, mode=0o755)
+        for name, text in place_files(home, record, place).items():
+            write_atomically(home.place(place) / name, text.encode(), mode=0o644)
+        distances.write_first(home, record, place)

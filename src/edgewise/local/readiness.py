@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Node
 from edgewise.kube.errors import AlreadyExists, ApiError, KubeError
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Node
 from edgewise.local import manager, progress
-from edgewise.local.bootstrap import first_objects, simulated_node
+from edgewise.local.control_plane.bootstrap import first_objects, simulated_node
 from edgewise.local.errors import StartFailed
 from edgewise.local.layout import ClusterRecord, Home
-from edgewise.local.supervision import last_words
+from edgewise.local.machines.supervision import last_words
+from edgewise.local.network.service_rules import leads_to_services
 
 if TYPE_CHECKING:
     from edgewise.kube.client import Client
@@ -159,6 +160,11 @@ class Starting:
             if not (await client.get(Node, name)).spec.pod_cidr:
                 body = {"spec": {"podCIDR": network, "podCIDRs": [network]}}
                 await self.persistently(partial(client.patch, Node, name, body=body))
+
+    async def until_places_lead_to_services(self) -> None:
+        for place in self.record.spec.places:
+            while not await asyncio.to_thread(leads_to_services, self.home, self.record, place):
+                await self.pause(f"kube-proxy of place {place}", 0.1)
 
     async def until_nodes_are_ready(self, client: Client) -> None:
         wanted = {*self.record.spec.node_names, *self.record.spec.simulated_names}

@@ -9,20 +9,23 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from edgewise.local.addresses import free_index
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import ClusterRecord, Home, Ports, state_root
-from edgewise.local.routes import networks_of_host
-from edgewise.local.spec import ClusterSpec
+from edgewise.local.network.addresses import free_index
+from edgewise.local.network.host_networks import networks_of_host
+from edgewise.local.spec import LocalClusterSpec
 
 # Below the range from which the kernel takes the ports of outgoing connections.
 LOOPBACK_PORTS = range(22000, 29000)
+_SCRATCH = "platform-"
 
 
 def registry_folder() -> Path:
@@ -69,7 +72,7 @@ def entries(folder: Path) -> dict[int, Home]:
     return claims
 
 
-def claim(home: Home, spec: ClusterSpec, programs: dict[str, str]) -> ClusterRecord:
+def claim(home: Home, spec: LocalClusterSpec, programs: dict[str, str]) -> ClusterRecord:
     """Decide what a new cluster needs to be decided, and write it down for good."""
     with locked() as folder:
         if home.exists():
@@ -108,10 +111,31 @@ def _enter(folder: Path, index: int, home: Home) -> None:
 
 
 def release(home: Home) -> None:
+    """Give the index back, and remove the scratch folders."""
     with locked() as folder:
         for index, owner in entries(folder).items():
             if owner.path == home.path:
                 (folder / str(index)).unlink(missing_ok=True)
+        for path in folder.glob(f"{_SCRATCH}{home.short}-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def new_scratch(home: Home) -> Path:
+    """A folder for what needs a short path, such as sockets; it goes with the cluster."""
+    with locked() as folder:
+        return Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{home.short}-", dir=folder))
+
+
+def remove_scratch(path: Path) -> None:
+    with locked():
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def ownerless_scratch(owners: Iterable[Home]) -> list[Path]:
+    """Scratch folders of clusters that are gone."""
+    kept = tuple(f"{_SCRATCH}{home.short}-" for home in owners)
+    found = registry_folder().glob(f"{_SCRATCH}*")
+    return sorted(path for path in found if not path.name.startswith(kept))
 
 
 def _free_ports(home: Home, others: Iterable[Home]) -> Ports:

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from edgewise.local.errors import BadSpec
+from edgewise.local.network.delay import Delay
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -14,6 +15,7 @@ LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 # Among the names of nodes, this machine itself.
 HOST = "host"
 MAX_NODES = 50
+MAX_PLACES = 20
 MAX_SIMULATED = 5000
 
 
@@ -27,7 +29,7 @@ def check_name(name: str) -> None:
         )
 
 
-class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
+class LocalClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One local cluster.
 
     `nodes` are real machines made of namespaces, and need root. `simulated_nodes`
@@ -42,6 +44,8 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     latency: dict[str, float] = {}
     # The same to another cluster, by that one's name, once the two are joined.
     peer_latency: dict[str, float] = {}
+    # Where clients are: how long a packet takes to or from each node, by the place's name.
+    places: dict[str, dict[str, Delay]] = {}
     # False leaves out the scheduler and controllers: an API server alone starts fastest.
     controllers: bool = True
 
@@ -62,19 +66,40 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
         if unknown:
             names = ", ".join([*self.node_names, HOST])
             raise BadSpec(f"no cable leads to {min(unknown)!r}: there are {names}")
-        if (self.latency or self.peer_latency) and not self.real:
+        if (self.latency or self.peer_latency or self.places) and not self.real:
             raise BadSpec("packets take their time on real networks only: ask for real nodes")
+        self._check_places()
+
+    def _check_places(self) -> None:
+        if len(self.places) > MAX_PLACES:
+            raise BadSpec(f"{len(self.places)} places: ask for at most {MAX_PLACES}")
+        for place, delays in self.places.items():
+            if not NAME.fullmatch(place):
+                raise BadSpec(
+                    f"a place cannot be called {place[:60]!r}: use 1 to 30 lower-case letters, "
+                    "digits and dashes, beginning with a letter"
+                )
+            if place in (self.name, HOST, *self.node_names):
+                raise BadSpec(f"{place!r} is no name for a place: something else has it already")
+            for node in delays:
+                check_node(self, node)
 
     def options(self) -> dict[str, str]:
         """How somebody would ask for it, beside its name."""
         latencies = [
             *(f"{who}={number:g}ms" for who, number in sorted(self.latency.items())),
             *(f"{self.name}:{who}={n:g}ms" for who, n in sorted(self.peer_latency.items())),
+            *(
+                f"{place}:{node}={delay}"
+                for place, delays in sorted(self.places.items())
+                for node, delay in sorted(delays.items())
+            ),
         ]
         return {
             "--nodes": str(self.nodes),
             "--simulated-nodes": str(self.simulated_nodes),
             "--region": self.region,
+            "--place": " ".join(sorted(self.places)) or "none",
             "--latency": " ".join(latencies) or "none",
             "controllers": "yes" if self.controllers else "no",
         }
@@ -93,7 +118,24 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
         return [f"{self.name}-sim-{number}" for number in range(1, self.simulated_nodes + 1)]
 
 
-def differences(has: ClusterSpec, asked: ClusterSpec) -> str:
+def check_node(spec: LocalClusterSpec, node: str) -> None:
+    """Refuse what is no real node of the cluster."""
+    if node not in spec.node_names:
+        raise BadSpec(
+            f"cluster {spec.name!r} has no real node {node[:60]!r}: "
+            f"it has {', '.join(spec.node_names)}"
+        )
+
+
+def check_place(spec: LocalClusterSpec, place: str) -> None:
+    if place not in spec.places:
+        has = (
+            f"it has {', '.join(spec.places)}" if spec.places else "it was started without --place"
+        )
+        raise BadSpec(f"cluster {spec.name!r} has no place {place[:60]!r}: {has}")
+
+
+def differences(has: LocalClusterSpec, asked: LocalClusterSpec) -> str:
     """The options in which an existing cluster differs from what is asked for."""
     wanted = asked.options()
     return ", ".join(

@@ -10,17 +10,23 @@ from pathlib import Path
 
 import msgspec
 
-from edgewise.kube.core import Node, Pod
 from edgewise.kube.errors import KubeError
-from edgewise.local import cgroups, processes, progress
-from edgewise.local.cabling import WHOLE_CLUSTER, cuts
-from edgewise.local.clusters import Cluster
-from edgewise.local.component import CONTROL_PLANE
+from edgewise.kube.kinds.core import Node, Pod
+from edgewise.local import kept_platform, progress
+from edgewise.local.clusters import LocalCluster
 from edgewise.local.connecting import connect
-from edgewise.local.connections import peers
-from edgewise.local.control_plane import SIMULATED
+from edgewise.local.control_plane.programs import SIMULATED
 from edgewise.local.faults import component_names, main_processes
 from edgewise.local.layout import Home
+from edgewise.local.machines import cgroups, processes
+from edgewise.local.machines.machines import top_group_of
+from edgewise.local.machines.node_components import holders
+from edgewise.local.manager import NAME as MANAGER
+from edgewise.local.network import distances
+from edgewise.local.network.cabling import WHOLE_CLUSTER, cuts
+from edgewise.local.network.connections import peers
+from edgewise.local.network.delay import Delay
+from edgewise.local.network.policies.component import enforcers
 from edgewise.local.readiness import usable
 
 # A busy machine may be late with its first answer; who looks once has no second look.
@@ -29,7 +35,7 @@ PATIENCE = 10.0
 
 class ComponentStatus(msgspec.Struct, frozen=True):
     name: str
-    state: str  # running, paused or stopped
+    state: str  # running, not ready, paused or stopped
     pid: int | None
     seconds: float
     memory: int
@@ -45,7 +51,14 @@ class NodeStatus(msgspec.Struct, frozen=True):
     memory: int | None
 
 
-class ClusterStatus(msgspec.Struct, frozen=True):
+class PlaceStatus(msgspec.Struct, frozen=True):
+    name: str
+    address: str
+    # Milliseconds one way and their deviation, by node, as they are at this moment.
+    latency: dict[str, Delay]
+
+
+class LocalClusterStatus(msgspec.Struct, frozen=True):
     name: str
     region: str
     server: str
@@ -55,13 +68,14 @@ class ClusterStatus(msgspec.Struct, frozen=True):
     memory: int
     components: list[ComponentStatus]
     nodes: list[NodeStatus]
+    places: list[PlaceStatus]
     pods: dict[str, int]
     peers: list[str]
     cut: bool
 
 
-async def observe(cluster: Cluster, patience: float = PATIENCE) -> ClusterStatus:
-    components = component_statuses(cluster)
+async def observe(cluster: LocalCluster, patience: float = PATIENCE) -> LocalClusterStatus:
+    components = await platform_asked(cluster, component_statuses(cluster))
     nodes: list[Node] = []
     pods: list[Pod] = []
     trouble = ""
@@ -77,7 +91,7 @@ async def observe(cluster: Cluster, patience: float = PATIENCE) -> ClusterStatus
     except (KubeError, OSError) as error:
         trouble = str(error)
     statuses = node_statuses(cluster, nodes, pods)
-    return ClusterStatus(
+    return LocalClusterStatus(
         name=cluster.name,
         region=cluster.spec.region,
         server=cluster.server,
@@ -89,13 +103,32 @@ async def observe(cluster: Cluster, patience: float = PATIENCE) -> ClusterStatus
         memory=memory_of_cluster(cluster, components),
         components=components,
         nodes=statuses,
+        places=place_statuses(cluster),
         pods=dict(Counter(pod.status.phase or "Pending" for pod in pods)),
         peers=[Home(Path(peer.home)).name for peer in peers(cluster.home)],
         cut=WHOLE_CLUSTER in cuts(cluster.home),
     )
 
 
-def component_statuses(cluster: Cluster) -> list[ComponentStatus]:
+async def platform_asked(
+    cluster: LocalCluster, components: list[ComponentStatus]
+) -> list[ComponentStatus]:
+    """Operator and gateway say themselves whether they are ready; a process alone tells little."""
+    kept = kept_platform.wanted(cluster.home)
+    if kept is None:
+        return components
+    # Every command of `edgewise local` imports this module, and few of them look at a platform.
+    from edgewise.local.platform import not_ready  # noqa: PLC0415
+
+    running = {part.name for part in components if part.state == "running"}
+    silent = await not_ready(kept.site, running.intersection(kept.programs()))
+    return [
+        msgspec.structs.replace(part, state="not ready") if part.name in silent else part
+        for part in components
+    ]
+
+
+def component_statuses(cluster: LocalCluster) -> list[ComponentStatus]:
     ends = Counter(
         event.what
         for event in progress.Reader(cluster.home.progress).new()
@@ -118,7 +151,7 @@ def component_statuses(cluster: Cluster) -> list[ComponentStatus]:
     return found
 
 
-def node_statuses(cluster: Cluster, nodes: list[Node], pods: list[Pod]) -> list[NodeStatus]:
+def node_statuses(cluster: LocalCluster, nodes: list[Node], pods: list[Pod]) -> list[NodeStatus]:
     placed = Counter(pod.spec.get("nodeName", "") for pod in pods)
     cut = cuts(cluster.home)
     found = []
@@ -138,14 +171,31 @@ def node_statuses(cluster: Cluster, nodes: list[Node], pods: list[Pod]) -> list[
     return found
 
 
-def memory_of_cluster(cluster: Cluster, components: list[ComponentStatus]) -> int:
+def place_statuses(cluster: LocalCluster) -> list[PlaceStatus]:
+    return [
+        PlaceStatus(
+            name=place,
+            address=str(cluster.record.addresses.place(number)),
+            latency=distances.current(cluster.home, place),
+        )
+        for number, place in enumerate(cluster.spec.places, start=1)
+    ]
+
+
+def memory_of_cluster(cluster: LocalCluster, components: list[ComponentStatus]) -> int:
     """Everything that the cluster uses, its pods too."""
     if cluster.spec.real:
-        groups = [CONTROL_PLANE, *cluster.spec.node_names]
-        counted = [cgroups.memory_of(f"{cluster.home.cgroup}/{group}") for group in groups]
+        machines = [holder.name for holder in holders(cluster.record)]
+        counted = [cgroups.memory_of(top_group_of(cluster.home, name)) for name in machines]
         if all(bytes_ is not None for bytes_ in counted):
-            managers = [p for p in cluster.running() if p.component == "manager"]
-            return sum(b or 0 for b in counted) + sum(processes.memory(p.pid) for p in managers)
+            # The manager, what enforces policies and the platform, Envoy too, run on the host.
+            beside = [
+                *kept_platform.components(cluster.home),
+                *enforcers(cluster.home, cluster.record),
+            ]
+            outside = {MANAGER, *(part.name for part in beside if not part.inside)}
+            mine = [p for p in cluster.running() if p.component in outside]
+            return sum(b or 0 for b in counted) + sum(processes.memory(p.pid) for p in mine)
     return sum(component.memory for component in components)
 
 

@@ -15,9 +15,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgewise.local import cabling, cgroups, connections, processes, registry
-from edgewise.local.kubeconfigs import unmerge_everywhere
+from edgewise.local import registry
+from edgewise.local.control_plane.kubeconfigs import unmerge_everywhere
 from edgewise.local.layout import GONE_PREFIX, Home
+from edgewise.local.machines import cgroups, processes
+from edgewise.local.network import cabling, connections
 
 # How long whoever is starting the cluster may take to notice that it goes.
 _NOTICE_SECONDS = 10.0

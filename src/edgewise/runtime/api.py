@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from edgewise.kube.client import Client, Listing, Patch, PatchBody
 from edgewise.kube.connections import asked_before_sending
+from edgewise.kube.documents import decode, decode_as
 from edgewise.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -33,12 +34,12 @@ from edgewise.kube.errors import (
 )
 from edgewise.kube.objects import Key, Kind, Object
 from edgewise.kube.paths import object_path
-from edgewise.runtime.cache import number
+from edgewise.runtime.caching.cache import number
+from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.made_names import MadeNames
 from edgewise.runtime.merge_patch import difference
 from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.reconciling import CURRENT, Reconciling
-from edgewise.runtime.shared_caches import SharedCaches
 
 T = TypeVar("T", bound=Object)
 Answer = TypeVar("Answer")
@@ -229,10 +230,10 @@ class Api:
             if unchanged or await self._is_there(obj):
                 raise
             return False
-        if msgspec.json.decode(content, type=_Header).kind == "Status":
+        if decode_as(_Header, content).kind == "Status":
             self._bury(obj)
             return True
-        left = msgspec.json.decode(content, type=kind)
+        left = decode(kind, content)
         if not left.metadata.deleting:
             self._bury(left)
         elif left.metadata.resource_version == obj.metadata.resource_version:

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from edgewise.kube.client import Client
 from edgewise.kube.objects import Key, Object
-from edgewise.runtime.cache import Cache
-from edgewise.runtime.shared_caches import SharedCaches
+from edgewise.runtime.caching.cache import Cache
+from edgewise.runtime.caching.shared_caches import SharedCaches
 
 T = TypeVar("T", bound=Object)
 Holds = Callable[[T | None], object]

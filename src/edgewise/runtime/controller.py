@@ -25,9 +25,9 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.api import Api
 from edgewise.runtime.backoff import Backoff
+from edgewise.runtime.caching.selection import EVERYTHING, Selection
 from edgewise.runtime.events import EventRecorder
 from edgewise.runtime.requeue import Requeue
-from edgewise.runtime.selection import EVERYTHING, Selection
 from edgewise.runtime.watches import CacheView, Watch
 
 T = TypeVar("T", bound=Object)
@@ -57,6 +57,8 @@ class Controller(Generic[T]):
     clock: Callable[[], float] = staticmethod(time.time)
     random: Random
     log: logging.Logger
+    # Puts a key into the queue of this controller, as a change of its object would.
+    wake: Callable[[Key], None]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -70,6 +72,10 @@ class Controller(Generic[T]):
     def name(self) -> str:
         """For log lines and metrics."""
         return type(self).__name__
+
+    def start(self, cache: CacheView) -> None:
+        """Called once, when all of the above is given and before any cache has an object: the
+        place to follow the caches with indexes of one's own."""
 
     async def reconcile(self, obj: T) -> Requeue | None:
         """Bring the world closer to what `obj` says. `obj` is shared: never change it."""

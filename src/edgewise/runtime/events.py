@@ -17,7 +17,7 @@ import msgspec
 
 from edgewise.kube.client import Client
 from edgewise.kube.errors import ApiError, KubeError, NotFound, TooManyRequests, Unreachable
-from edgewise.kube.events import Event, EventSeries, ObjectReference
+from edgewise.kube.kinds.events import Event, EventSeries, ObjectReference
 from edgewise.kube.objects import Object, ObjectMeta
 from edgewise.runtime.conditions import microtimestamp
 from edgewise.runtime.metrics import Metrics

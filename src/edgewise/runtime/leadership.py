@@ -11,6 +11,9 @@ successor need not wait for the whole lease duration after a crash. Holders and 
 that know nothing of it (client-go) are still safe: they wait for the lease duration, and so
 does a candidate here when the annotation is missing.
 
+Another annotation marks the holder's process. A candidate on the same machine that finds it
+dead need not wait for it to stop: it only gives its last requests the time to end.
+
 What nobody should do is delete the Lease while somebody holds it: a candidate that has never
 seen it takes it for a first start, and acts until the old holder's next renewal fails.
 """
@@ -30,14 +33,17 @@ from typing import Any
 import msgspec
 
 from edgewise.kube.client import Client
-from edgewise.kube.coordination import Lease, LeaseSpec
 from edgewise.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from edgewise.kube.kinds.coordination import Lease, LeaseSpec
 from edgewise.kube.objects import ObjectMeta
 from edgewise.runtime.conditions import microtimestamp
+from edgewise.runtime.process_mark import is_dead, own_mark
 from edgewise.runtime.retry import ReconcileError
 
 # "<holder> <seconds>": the promise of one holder says nothing about the next one.
 STOPS_ANNOTATION = "edgewise.dev/holder-stops-after-seconds"
+# "<holder> <mark>", in the same way.
+PROCESS_ANNOTATION = "edgewise.dev/holder-process"
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +86,11 @@ class Timing(msgspec.Struct, frozen=True):
         """A renewal that takes longer is given up, while there is time for another try."""
         return max(0.5, (self.stop_after - self.renew_every) / 2)
 
+    @property
+    def last_requests(self) -> float:
+        """How long requests of a holder that has stopped acting may still be carried out."""
+        return (self.lease - self.stop_after) / 2
+
 
 class _Sighting(msgspec.Struct, frozen=True):
     """A Lease as it was first seen, and when that was."""
@@ -102,6 +113,8 @@ class Leadership:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = boot_time,
         chance: Callable[[], float] = random.random,
+        mark: str | None = None,
+        dead: Callable[[str], bool] = is_dead,
     ) -> None:
         self.identity = identity or unique_identity()
         self.timing = timing or Timing()
@@ -111,9 +124,12 @@ class Leadership:
         self._clock = clock
         self._monotonic = monotonic
         self._chance = chance
+        self._mark = own_mark() if mark is None else mark
+        self._dead = dead
         self._may_act_until = float("-inf")
         self._lease: Lease | None = None
         self._sighting: _Sighting | None = None
+        self._seen_dead: _Sighting | None = None
         self._seen_held = float("-inf")  # when we last saw somebody else hold it
 
     @property
@@ -161,24 +177,34 @@ class Leadership:
             return
         try:
             async with asyncio.timeout(self.timing.request_timeout):
-                await self._let_go(lease)
+                await self._write_last(lease, "", 1)
             _log.info("%s released %s/%s", self.identity, self._namespace, self._name)
         except (KubeError, TimeoutError) as error:
             _log.warning("cannot release %s/%s: %r", self._namespace, self._name, error)
 
-    async def _let_go(self, lease: Lease) -> None:
+    async def _write_last(self, lease: Lease, holder: str, duration: int) -> None:
+        """Without the mark of this process, of which nobody should conclude anything now."""
         try:
-            await self._write(lease, holder="", duration=1)
+            await self._write(lease, holder=holder, duration=duration, mark="")
         except Conflict:
             # A renewal that was on its way when we were asked to stop has been carried out.
             lease = await self._client.get(Lease, self._name, self._namespace)
             if lease.spec.holder_identity != self.identity:
                 return
-            await self._write(lease, holder="", duration=1)
+            await self._write(lease, holder=holder, duration=duration, mark="")
 
-    def abandon(self) -> None:
-        """Do not act any more, and let the Lease expire."""
+    async def abandon(self) -> None:
+        """Do not act any more, and let the Lease expire: also for a candidate that will find
+        this process dead."""
+        was_leading, lease = self.leading, self._lease
         self._may_act_until = float("-inf")
+        if not was_leading or lease is None:
+            return
+        try:
+            async with asyncio.timeout(self.timing.request_timeout):
+                await self._write_last(lease, self.identity, self.timing.lease)
+        except (KubeError, TimeoutError) as error:
+            _log.warning("cannot leave %s/%s behind: %r", self._namespace, self._name, error)
 
     # Inside -------------------------------------------------------------------------
 
@@ -204,8 +230,19 @@ class Leadership:
         version = lease.metadata.resource_version
         if self._sighting is None or self._sighting.resource_version != version:
             self._sighting = _Sighting(version, now)
+        waited = now - self._sighting.at
+        return waited >= patience(lease, self.timing.lease) or self._long_dead(lease, now)
+
+    def _long_dead(self, lease: Lease, now: float) -> bool:
+        """Whether the holder has been dead for longer than its last requests may take."""
+        mark = _of_holder(lease, PROCESS_ANNOTATION)
+        if not mark or not self._dead(mark):
+            self._seen_dead = None
             return False
-        return now - self._sighting.at >= patience(lease, self.timing.lease)
+        version = lease.metadata.resource_version
+        if self._seen_dead is None or self._seen_dead.resource_version != version:
+            self._seen_dead = _Sighting(version, now)
+        return now - self._seen_dead.at >= self.timing.last_requests
 
     async def _renew_once(self) -> bool:
         lease = self._lease
@@ -246,7 +283,7 @@ class Leadership:
             metadata=ObjectMeta(
                 name=self._name,
                 namespace=self._namespace,
-                annotations=self._promise(),
+                annotations=self._promise(self._mark),
             ),
             spec=LeaseSpec(
                 holder_identity=self.identity,
@@ -263,16 +300,21 @@ class Leadership:
         self._may_act_until = sent + self.timing.stop_after
         return True
 
-    def _promise(self) -> dict[str, str]:
-        return {STOPS_ANNOTATION: f"{self.identity} {self.timing.stop_after}"}
+    def _promise(self, mark: str) -> dict[str, str]:
+        return {
+            STOPS_ANNOTATION: f"{self.identity} {self.timing.stop_after}",
+            PROCESS_ANNOTATION: f"{self.identity} {mark}" if mark else "",
+        }
 
     async def _take(self, lease: Lease) -> None:
         """Write ourselves into the Lease, if it is still as we know it."""
         sent = self._monotonic()
-        self._lease = await self._write(lease, holder=self.identity, duration=self.timing.lease)
+        self._lease = await self._write(
+            lease, holder=self.identity, duration=self.timing.lease, mark=self._mark
+        )
         self._may_act_until = sent + self.timing.stop_after
 
-    async def _write(self, lease: Lease, *, holder: str, duration: int) -> Lease:
+    async def _write(self, lease: Lease, *, holder: str, duration: int, mark: str) -> Lease:
         now = microtimestamp(self._clock())
         spec: dict[str, Any] = {
             "holderIdentity": holder,
@@ -289,7 +331,7 @@ class Leadership:
             body={
                 "metadata": {
                     "resourceVersion": lease.metadata.resource_version,
-                    "annotations": self._promise(),
+                    "annotations": self._promise(mark),
                 },
                 "spec": spec,
             },
@@ -299,12 +341,17 @@ class Leadership:
 def patience(lease: Lease, default: float) -> float:
     """How long a renewal must be old before the Lease may be taken from its holder."""
     duration = float(lease.spec.lease_duration_seconds or default)
-    holder, _, seconds = lease.metadata.annotations.get(STOPS_ANNOTATION, "").rpartition(" ")
     try:
-        stops = float(seconds)
+        stops = float(_of_holder(lease, STOPS_ANNOTATION))
     except ValueError:
         return duration
-    if holder != lease.spec.holder_identity or not 0 < stops < duration:
+    if not 0 < stops < duration:
         return duration
     # Half-way between the two: time for the holder's last requests to end.
     return (stops + duration) / 2
+
+
+def _of_holder(lease: Lease, annotation: str) -> str:
+    """What the one who holds it now has noted there; empty if that is from another one."""
+    holder, _, said = lease.metadata.annotations.get(annotation, "").rpartition(" ")
+    return said if holder == lease.spec.holder_identity else ""

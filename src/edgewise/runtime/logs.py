@@ -11,8 +11,14 @@ import msgspec
 
 from edgewise.runtime.reconciling import CURRENT
 
-# What every record has; anything else was put there by `extra=`.
-_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+# What every record has; anything else was put there by `extra=`. With `color_message`, uvicorn
+# says a line of its own once more, in the escape codes of terminals.
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
+    "message",
+    "asctime",
+    "taskName",
+    "color_message",
+}
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

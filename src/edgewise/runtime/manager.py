@@ -1,7 +1,7 @@
 """Runs controllers together: shared caches, one leader, and an orderly end.
 
 async with Client(load_access()) as client:
-    await Manager(client, [SessionController(), FleetController()]).run()
+    await Manager(client, [SessionController(), TemplateController()]).run()
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -22,14 +22,16 @@ from edgewise.kube.errors import KubeError
 from edgewise.kube.objects import Object
 from edgewise.runtime.api import Api
 from edgewise.runtime.backoff import Backoff
+from edgewise.runtime.caching.reflector import IDLE_TIMEOUT, PAGE
+from edgewise.runtime.caching.shared_caches import SharedCaches, Trim
+from edgewise.runtime.connected_cluster import ConnectedCluster
 from edgewise.runtime.controller import Controller
+from edgewise.runtime.controller_workers import ControllerWorkers
 from edgewise.runtime.events import EventRecorder
-from edgewise.runtime.health_server import HealthServer
+from edgewise.runtime.health_server import Check, Handler, HealthServer
 from edgewise.runtime.leadership import Leadership, Timing, unique_identity
 from edgewise.runtime.metrics import Metrics
-from edgewise.runtime.reflector import IDLE_TIMEOUT, PAGE
-from edgewise.runtime.shared_caches import SharedCaches, Trim
-from edgewise.runtime.workers import Workers
+from edgewise.runtime.tasks import Task, Tasks
 
 # A cache that has heard nothing for so long, bookmarks included, is not to be trusted.
 STALE_AFTER = 300.0
@@ -72,11 +74,19 @@ class Manager:
         monotonic: Callable[[], float] = time.monotonic,
         random: Random | None = None,
         metrics: Metrics | None = None,
+        caches: SharedCaches | None = None,
+        leader_tasks: Sequence[Task] = (),
+        replica_tasks: Sequence[Task] = (),
+        handlers: Sequence[Handler] = (),
+        ready: Mapping[str, Check] | None = None,
     ) -> None:
         """Without `election` this manager acts as if it were the only one.
 
         With `namespace` it looks at that one only. `trims` shrink the objects of a kind
         before they are cached; `grace` is how long running reconciles may take to finish.
+        `caches` are some that others use as well: how they are kept is decided already. Tasks
+        of the leader run while the controllers do, those of a replica from the beginning;
+        `handlers` and the checks in `ready` are for the listener.
         """
         random = random or Random()
         self.metrics = metrics or Metrics()
@@ -92,7 +102,7 @@ class Manager:
                 clock=clock,
                 chance=random.random,
             )
-        self.caches = SharedCaches(
+        self.caches = caches or SharedCaches(
             client,
             namespace=namespace,
             trims=trims,
@@ -102,6 +112,14 @@ class Manager:
             chance=random.random,
             monotonic=monotonic,
             metrics=self.metrics,
+        )
+        self.cluster = ConnectedCluster(
+            "the cluster",
+            client,
+            caches=self.caches,
+            probing=False,
+            monotonic=monotonic,
+            clock=clock,
         )
         permit = self.leadership.permit if self.leadership else _always
         self.api = Api(
@@ -121,7 +139,7 @@ class Manager:
             metrics=self.metrics,
         )
         self.workers = [
-            Workers(
+            ControllerWorkers(
                 controller,
                 self.caches,
                 self.api,
@@ -133,6 +151,8 @@ class Manager:
             )
             for controller in controllers
         ]
+        self._leader_tasks = Tasks(tuple(leader_tasks))
+        self._replica_tasks = Tasks(tuple(replica_tasks))
         self.metrics.leading.set_function(lambda: self._acting)
         self.health: HealthServer | None = None
         if listen:
@@ -141,7 +161,8 @@ class Manager:
                 host=listen.host,
                 port=listen.port,
                 healthy={"workers": self._dead_workers, "caches": self._stale_caches},
-                ready={"caches": self._unsynced_caches},
+                ready={"caches": self._unsynced_caches, **(ready or {})},
+                handlers=handlers,
             )
         self._grace = grace
         self._random = random
@@ -156,11 +177,13 @@ class Manager:
         """
         async with contextlib.AsyncExitStack() as stack:
             if signals:
-                stack.enter_context(_on_signals(self.stop))
+                stack.enter_context(on_signals(self.stop))
             if self.health:
                 await stack.enter_async_context(self.health.running())
-            await stack.enter_async_context(_background(self.caches.run()))
+            await stack.enter_async_context(_background(self.cluster.run()))
             await stack.enter_async_context(_background(self.events.run()))
+            self._replica_tasks.start()
+            stack.push_async_callback(self._replica_tasks.stop)
             if await self._unless_stopped(self.caches.wait_synced()):
                 await self._lead_until_stopped()
         await self.events.flush()
@@ -207,7 +230,7 @@ class Manager:
         """At once, unless a write of ours may still be carried out behind our successor's back."""
         if self.api.quiet_for < leadership.timing.lease:
             _log.warning("a write got no answer, so nobody takes over before the Lease expires")
-            leadership.abandon()
+            await leadership.abandon()
         else:
             await leadership.release()
 
@@ -228,14 +251,18 @@ class Manager:
         for workers in self.workers:
             workers.add_all()
             workers.start()
+        self._leader_tasks.start()
         self._acting = True
 
     async def _drain(self) -> None:
+        await self._leader_tasks.stop()
         await asyncio.gather(*(workers.drain(self._grace) for workers in self.workers))
         self._acting = False
 
     async def _end(self) -> None:
-        await asyncio.gather(*(workers.stop() for workers in self.workers))
+        await asyncio.gather(
+            self._leader_tasks.stop(), *(workers.stop() for workers in self.workers)
+        )
         self._acting = False
 
     async def _unless_stopped(self, work: Any) -> bool:
@@ -293,7 +320,8 @@ async def _background(work: Any) -> AsyncIterator[asyncio.Task[Any]]:
 
 
 @contextlib.contextmanager
-def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
+def on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Have SIGINT and SIGTERM call `stop`, for as long as the block runs."""
     loop = asyncio.get_running_loop()
     caught = (signal.SIGINT, signal.SIGTERM)
     for number in caught:

@@ -90,6 +90,18 @@ class Metrics:
     def request(self, verb: str, kind: str, code: int) -> None:
         self.api_requests.labels(verb, kind, str(code)).inc()
 
+    def forget_cache(self, name: str) -> None:
+        """Of a cluster that went: its series would be shown for ever."""
+        for metric in (
+            self.watch_restarts,
+            self.lists,
+            self.list_seconds,
+            self.watch_events,
+            self.cache_objects,
+            self.cache_age,
+        ):
+            metric.remove_by_labels({"cache": name})
+
     def value(self, name: str, **labels: str) -> float:
         """One sample, for tests and benchmarks; 0 where there is none yet."""
         return self.registry.get_sample_value(name, labels) or 0.0

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from edgewise.kube.objects import Key, Kind, Object
-from edgewise.runtime.cache import Cache
-from edgewise.runtime.selection import EVERYTHING, Selection
+from edgewise.runtime.caching.cache import Cache
+from edgewise.runtime.caching.selection import EVERYTHING, Selection
 
 T = TypeVar("T", bound=Object)
 

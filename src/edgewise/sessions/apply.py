@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
 
-from edgewise.api.sessions import PortClaim, PortClaimSpec, Session
-from edgewise.kube.core import Pod
+from edgewise.api.exposure import PortClaim, PortClaimSpec
+from edgewise.api.sessions import Session
+from edgewise.exposure.port_index import PortClaimSeen, port_claim_name, read_claim
+from edgewise.exposure.publishing import RoutePublisher
 from edgewise.kube.errors import (
     AlreadyExists,
+    ApiError,
     BadRequest,
     Conflict,
     Forbidden,
     Invalid,
     NotFound,
 )
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import ObjectMeta, OwnerReference
 from edgewise.runtime.api import Api
 from edgewise.runtime.merge_patch import difference
 from edgewise.runtime.retry import TryAgainNow
 from edgewise.sessions import claims, names
-from edgewise.sessions.child_kinds import Child, child_named, child_object
-from edgewise.sessions.held import HeldSession
-from edgewise.sessions.observed import ChildSeen, ClaimSeen, PodSeen, PortClaimSeen, TemplateSeen
+from edgewise.sessions.observed import ClaimSeen, TemplateSeen
 from edgewise.sessions.orders import (
     ApplyChild,
     ClaimPod,
@@ -36,20 +39,32 @@ from edgewise.sessions.orders import (
     RemoveChild,
     RemovePod,
 )
-from edgewise.sessions.plan import Outcome, Plan
+from edgewise.sessions.plan import Plan
 from edgewise.sessions.pods import build_pod
-from edgewise.sessions.portbook import read_claim
-from edgewise.sessions.publish import RoutePublisher
+from edgewise.sessions.raw_session import RawSession
+from edgewise.sessions.settle import Outcome, Settled, settle
+from edgewise.workloads.applying_children import apply_child, remove_child
+from edgewise.workloads.children import child_object
+from edgewise.workloads.pods_seen import PodSeen
+from edgewise.workloads.wording import without_name
 
-# The API server does not want this object as it is; asking again at once is of no use.
-REFUSALS = (BadRequest, Invalid, Forbidden)
+_REFUSALS = (BadRequest, Invalid, Forbidden)
+# A webhook says no with whatever code it likes, and one that is down is a 500 of the API server.
+_WEBHOOKS = re.compile(r"admission webhook .* denied the request|failed calling webhook", re.DOTALL)
+
+
+def is_refusal(error: ApiError) -> bool:
+    """Whether the API server does not want this object as it is, or not now: it is asked again
+    after a while, and what else the session needs does not wait for that."""
+    unknown = type(error) is ApiError  # 4xx without a meaning of its own here
+    return isinstance(error, _REFUSALS) or unknown or bool(_WEBHOOKS.search(str(error)))
 
 
 class SomebodyWasFaster(TryAgainNow):
     """A pod or port that seemed free has been taken."""
 
 
-class Hands:
+class SessionWriter:
     """Does for one session what its plan says."""
 
     def __init__(
@@ -71,17 +86,19 @@ class Hands:
         self._now = now
         self._namespace = session.metadata.namespace
 
-    async def carry_out(self, plan: Plan, written: Callable[[HeldSession, Plan], None]) -> Outcome:
+    async def carry_out(
+        self, plan: Plan, written: Callable[[RawSession, Settled], None]
+    ) -> Settled:
         """`written` is told what the API server answered to the status."""
         outcome = await self._prepare(plan)
-        await self._publish(plan, outcome)
-        status = plan.settle(outcome)
+        settled = settle(plan, await self._publish(plan, outcome))
+        patch = settled.patch
         if self._nonsense is not None:
-            status = difference(self._nonsense, msgspec.to_builtins(plan.status))
-        if status is not None:
-            written(await self._write(status), plan)
-        await self._clean_up(plan)
-        return outcome
+            patch = difference(self._nonsense, msgspec.to_builtins(settled.status))
+        if patch is not None:
+            written(await self._write(patch), settled)
+        await self._clean_up(plan, settled)
+        return settled
 
     # 1. What must be there before the status may name it ----------------------------
 
@@ -93,8 +110,23 @@ class Hands:
         async def create(order: CreatePod) -> None:
             try:
                 await self._create(order)
-            except REFUSALS as error:
+            except ApiError as error:
+                if not is_refusal(error):
+                    raise
                 refused_pods[order.name] = str(error)
+
+        async def create_in_order(ranks: list[list[CreatePod]]) -> None:
+            """Where there is not room for all, the most urgent get it, and nobody else asks."""
+            full: dict[str, str] = {}
+            for orders in ranks:
+                for order in orders:
+                    if order.made.name in full:
+                        refused_pods[order.name] = full[order.made.name]
+                await all_of((create, [o for o in orders if o.made.name not in full]))
+                for order in orders:
+                    if order.name in refused_pods:
+                        words = without_name(refused_pods[order.name], order.name)
+                        full.setdefault(order.made.name, words)
 
         async def port(order: ClaimPort) -> None:
             ports[order.holder, order.port] = await self._claim_port(order)
@@ -102,11 +134,13 @@ class Hands:
         async def child(order: ApplyChild) -> None:
             try:
                 await self._apply_child(order)
-            except REFUSALS as error:
+            except ApiError as error:
+                if not is_refusal(error):
+                    raise
                 refused_children[order.name] = f"{order.kind} {order.name}: {error}"
 
         await all_of(
-            (create, plan.create),
+            (create_in_order, [_by_rank(plan.create)] if plan.create else []),
             (self._claim, plan.claim),
             (port, plan.claim_ports),
             (child, plan.apply),
@@ -149,7 +183,7 @@ class Hands:
 
     async def _claim_port(self, order: ClaimPort) -> PortClaimSeen:
         meta = self._session.metadata
-        name = names.port_claim_name(order.protocol, order.number)
+        name = port_claim_name(order.protocol, order.number)
         try:
             if order.existing is not None:
                 # A write of ours keeps another operator from freeing it behind our back.
@@ -166,7 +200,11 @@ class Hands:
                 kind=PortClaim.KIND.kind,
                 metadata=ObjectMeta(name=name),
                 spec=PortClaimSpec(
-                    session=str(meta.key), uid=meta.uid, holder=order.holder, port=order.port
+                    domain=names.DOMAIN,
+                    owner=str(meta.key),
+                    uid=meta.uid,
+                    holder=order.holder,
+                    port=order.port,
                 ),
             )
             return read_claim(await self._api.create(claim))
@@ -185,31 +223,32 @@ class Hands:
         )
         await apply_child(self._api, child, new=order.new)
 
-    async def _publish(self, plan: Plan, outcome: Outcome) -> None:
+    async def _publish(self, plan: Plan, outcome: Outcome) -> Outcome:
         routes = [route for publication in plan.publish for route in publication.routes]
         if not routes:
-            return
-        ack = await self._publisher.publish(str(self._session.key), routes)
-        outcome.acked, outcome.rejected = ack.acked, ack.rejected
-        outcome.complaint = ack.complaint
+            return outcome
+        ack = await self._publisher.publish(names.owner_of_routes(self._session.key), routes)
+        return msgspec.structs.replace(
+            outcome, acked=ack.acked, rejected=ack.rejected, complaint=ack.complaint
+        )
 
     # 2. The one write that makes it true --------------------------------------------
 
-    async def _write(self, status: dict[str, Any]) -> HeldSession:
+    async def _write(self, patch: dict[str, Any]) -> RawSession:
         meta = self._session.metadata
         return await self._api.patch(
-            HeldSession(metadata=meta),
-            {"metadata": {"resourceVersion": meta.resource_version}, "status": status},
+            RawSession(metadata=meta),
+            {"metadata": {"resourceVersion": meta.resource_version}, "status": patch},
             subresource="status",
         )
 
     # 3. What the status no longer names ---------------------------------------------
 
-    async def _clean_up(self, plan: Plan) -> None:
+    async def _clean_up(self, plan: Plan, settled: Settled) -> None:
         await all_of(
             (self._remove, plan.remove),
             (self._release, plan.release),
-            (self._free_port, plan.free_ports),
+            (self._free_port, settled.free_ports),
             (self._remove_child, plan.remove_children),
             (self._drop_claim, plan.drop_claims),
         )
@@ -238,7 +277,7 @@ class Hands:
         return await claims.hand_over(self._api, self._namespace, template.uid, pod, lease, to=to)
 
     async def _free_port(self, order: FreePort) -> None:
-        name = names.port_claim_name(order.claim.protocol, order.claim.number)
+        name = port_claim_name(order.claim.protocol, order.claim.number)
         await self._api.delete(port_claim(name, order.claim), unchanged=True)
 
     async def _remove_child(self, order: RemoveChild) -> None:
@@ -248,43 +287,17 @@ class Hands:
         await self._api.delete(claims.known(claim, self._namespace), unchanged=True)
 
 
-class NotOurs(Invalid):
-    """Somebody else has made an object of this name."""
-
-    def __init__(self, child: Child) -> None:
-        name = child.metadata.name
-        super().__init__(
-            422,
-            "Invalid",
-            f"{name} is there already and belongs to somebody else; delete it, or choose "
-            "another name for the resource",
-        )
-
-
-async def apply_child(api: Api, child: Child, *, new: bool) -> None:
-    """A new one must not take the place of what somebody else has made."""
-    if new:
-        meta = child.metadata
-        try:
-            found = await api.get(type(child), meta.name, meta.namespace)
-        except NotFound:
-            pass
-        else:
-            owners = {each.uid for each in found.metadata.owner_references}
-            if owners.isdisjoint(each.uid for each in meta.owner_references):
-                raise NotOurs(child)
-    await api.apply(child)
-
-
-async def remove_child(api: Api, child: ChildSeen, namespace: str) -> None:
-    obj = child_named(child, namespace)
-    await api.delete(obj, propagation="Background")
+def _by_rank(orders: Iterable[CreatePod]) -> list[list[CreatePod]]:
+    ranks: dict[int, list[CreatePod]] = {}
+    for order in orders:
+        ranks.setdefault(order.rank, []).append(order)
+    return [ranks[rank] for rank in sorted(ranks)]
 
 
 def port_claim(name: str, seen: PortClaimSeen) -> PortClaim:
     return PortClaim(
         metadata=ObjectMeta(name=name, uid=seen.uid, resource_version=seen.version),
-        spec=PortClaimSpec(session="", uid="", holder="", port=""),
+        spec=PortClaimSpec(domain="", owner="", uid="", holder="", port=""),
     )
 
 

@@ -7,15 +7,16 @@ from typing import Any
 import msgspec
 
 from edgewise.api.sessions import Session
-from edgewise.kube.coordination import Lease, LeaseSpec
-from edgewise.kube.core import Pod
 from edgewise.kube.errors import AlreadyExists, Conflict, NotFound
+from edgewise.kube.kinds.coordination import Lease, LeaseSpec
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import ObjectMeta, OwnerReference
 from edgewise.runtime.api import Api
 from edgewise.runtime.conditions import microtimestamp
 from edgewise.sessions import names
-from edgewise.sessions.observed import ClaimSeen, PodSeen
-from edgewise.sessions.podbook import CLEANING, RETIRED
+from edgewise.sessions.indexes.pod_index import CLEANING, RETIRED
+from edgewise.sessions.observed import ClaimSeen
+from edgewise.workloads.pods_seen import PodSeen
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):

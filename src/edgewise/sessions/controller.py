@@ -6,31 +6,35 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from edgewise.api.sessions import PortClaim, SessionTemplate
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Node, Pod
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import SessionTemplate
+from edgewise.exposure.publishing import Ack, RoutePublisher
+from edgewise.exposure.route import Owner, Route
+from edgewise.exposure.route_misses import RouteMisses
 from edgewise.kube.errors import NotFound
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Node, Pod, ResourceQuota
+from edgewise.kube.kinds.gateway_api import GATEWAY_KINDS
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import TryAgainNow
-from edgewise.runtime.watches import CacheView, Watch, mapped
+from edgewise.runtime.watches import CacheView, Watch, mapped, read
 from edgewise.sessions import names
-from edgewise.sessions.apply import Hands
-from edgewise.sessions.books import Books, by_template, key_of
-from edgewise.sessions.child_kinds import BOUND_KINDS, GATEWAY_KINDS, Child
-from edgewise.sessions.held import HeldSession
+from edgewise.sessions.apply import SessionWriter
+from edgewise.sessions.indexes.decoded_sessions import DecodedSessions
+from edgewise.sessions.indexes.indexes import Indexes, by_template, key_of
 from edgewise.sessions.metrics import SessionMetrics
-from edgewise.sessions.nodes import lost_since
 from edgewise.sessions.observe import observe
 from edgewise.sessions.observed import Observed
-from edgewise.sessions.pages import Pages
-from edgewise.sessions.plan import Outcome, Plan, plan
-from edgewise.sessions.publish import Ack, RoutePublisher
+from edgewise.sessions.plan import Plan, plan
+from edgewise.sessions.raw_session import RawSession
 from edgewise.sessions.resetting import Cleaner, Resets
-from edgewise.sessions.routes import Route
+from edgewise.sessions.settle import Settled
 from edgewise.sessions.stopwatch import Stopwatch
 from edgewise.sessions.teardown import session_uid, sweep
+from edgewise.workloads.children import BOUND_KINDS, CHILD, Child, ChildService
+from edgewise.workloads.node_loss import lost_since
 
 # A pod that nobody can be found to have is looked for so often, then later again.
 LOOKS = 3
@@ -53,11 +57,11 @@ def session_of_label(obj: Object, _: CacheView) -> Iterable[Key]:
 
 
 def session_of_claim(claim: PortClaim, _: CacheView) -> Iterable[Key]:
-    return (key_of(claim.spec.session),)
+    return (key_of(claim.spec.owner),) if claim.spec.domain == names.DOMAIN else ()
 
 
 def sessions_of_template(template: SessionTemplate, cache: CacheView) -> Iterable[Key]:
-    return [each.key for each in cache[HeldSession].by(by_template, str(template.key))]
+    return [each.key for each in cache[RawSession].by(by_template, str(template.key))]
 
 
 def by_node(pod: Pod) -> str | None:
@@ -66,44 +70,54 @@ def by_node(pod: Pod) -> str | None:
 
 def sessions_on_lost_node(node: Node, cache: CacheView) -> Iterable[Key]:
     """A node that answers needs nobody: its pods speak for themselves."""
-    if lost_since(node) is None:
+    if lost_since(node) is None and cache[Node].get(node.key) is not None:
         return ()
     pods = cache[Pod].by(by_node, node.metadata.name)
-    return {key for pod in pods for key in session_of_pod(pod, cache)}
+    found = {key for pod in pods for key in session_of_pod(pod, cache)}
+    # Any of these may have told its clients to come by way of this node.
+    for service in cache[ChildService].by(by_type, "NodePort"):
+        found.update(session_of_label(service, cache))
+    return found
 
 
-class SessionController(Controller[HeldSession]):
+def by_type(service: ChildService) -> str | None:
+    return service.spec.get("type")
+
+
+class SessionController(Controller[RawSession]):
     workers = 32
 
     def __init__(
         self,
-        books: Books,
+        indexes: Indexes,
         publisher: RoutePublisher,
         cleaner: Cleaner,
         *,
         metrics: SessionMetrics | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._books = books
+        self._indexes = indexes
         self._publisher = publisher
         self.metrics = metrics or SessionMetrics()
         self.child_kinds: tuple[type[Child], ...] = BOUND_KINDS
-        if books.site.gateway:
-            known = books.site.gateway_kinds
+        if indexes.site.gateway:
+            known = indexes.site.gateway_kinds
             self.child_kinds += tuple(each for each in GATEWAY_KINDS if each.KIND.kind in known)
         # Under these keys nothing of another uid was left when they were last swept.
         self._swept: dict[Key, str] = {}
-        self._pages = Pages()
-        self.metrics.follow(self._pages.count_pods, self._pages.count_clients)
+        self._route_misses = RouteMisses()
+        self._decoded = DecodedSessions()
+        self.metrics.follow(self._decoded.count_pods, self._decoded.count_clients)
         self.watches = self._watches()
         self._monotonic = monotonic
         self._stopwatch = Stopwatch(self.metrics, monotonic=monotonic)
-        # Set by whoever runs this controller: puts a key into its queue.
-        self.wake: Callable[[Key], None] = lambda _: None
-        self.resets = Resets(cleaner, self._wake)
+        self.resets = Resets(cleaner, lambda key: self.wake(key))  # noqa: PLW0108 - given later
 
-    def _wake(self, key: Key) -> None:
-        self.wake(key)
+    def start(self, cache: CacheView) -> None:
+        self._indexes.follow(cache)
+        self._indexes.room.follow(
+            cache[Pod], cache[ResourceQuota], clock=self.clock, wake=self.wake
+        )
 
     def _watches(self) -> tuple[Watch, ...]:
         return (
@@ -112,8 +126,9 @@ class SessionController(Controller[HeldSession]):
             mapped(SessionTemplate, sessions_of_template),
             mapped(PortClaim, self._suspecting(session_of_claim)),
             mapped(Node, sessions_on_lost_node),
+            read(ResourceQuota),
             *(
-                mapped(kind, self._suspecting(session_of_label), labels=names.CHILD)
+                mapped(kind, self._suspecting(session_of_label), labels=CHILD)
                 for kind in self.child_kinds
             ),
         )
@@ -123,49 +138,55 @@ class SessionController(Controller[HeldSession]):
 
         def noting(obj: Any, cache: CacheView) -> Iterable[Key]:
             for key in route(obj, cache):
-                session = cache[HeldSession].get(key)
+                session = cache[RawSession].get(key)
                 if session is not None and session_uid(obj) not in ("", session.metadata.uid):
                     self._swept.pop(key, None)
                 yield key
 
         return noting
 
-    async def reconcile(self, held: HeldSession) -> Requeue | None:
-        self._books.follow(self.cache)
-        if held.metadata.deleting:
-            await sweep(held.key, "", self)
+    async def reconcile(self, raw: RawSession) -> Requeue | None:
+        if raw.metadata.deleting:
+            await sweep(raw.key, "", self)
             return None
-        if self._swept.get(held.key) != held.metadata.uid:
-            self._swept[held.key] = held.metadata.uid
-            await self._sweep(held)
+        if self._swept.get(raw.key) != raw.metadata.uid:
+            self._swept[raw.key] = raw.metadata.uid
+            await self._sweep(raw)
+        if self._decoded.uid_of(raw.key) not in ("", raw.metadata.uid):
+            self._forget(raw.key)  # a predecessor of the same name
         began = self._monotonic()
-        seen, decision = await self._decide(held)
-        outcome = await self._carry_out(held, seen, decision)
-        self._tell(held, seen, decision, outcome, began)
-        return Requeue.at(decision.next_deadline)
+        seen, decision = await self._decide(raw)
+        settled = await self._carry_out(raw, seen, decision)
+        self._tell(raw, seen, decision, settled, began)
+        return Requeue.at(settled.next_deadline)
 
     async def gone(self, key: Key) -> None:
-        self._books.follow(self.cache)
+        self._indexes.room.note(key, waits=False)
         self._swept.pop(key, None)
-        self._books.pods.forget(key.namespace, self._pages.forget(key))
+        self._forget(key)
+        self._route_misses.forget(names.owner_of_routes(key))
         await sweep(key, "", self)
 
-    async def _sweep(self, held: HeldSession) -> None:
+    def _forget(self, key: Key) -> None:
+        self._indexes.pods.forget(key.namespace, self._decoded.forget(key))
+        self._stopwatch.forget(key)
+
+    async def _sweep(self, raw: RawSession) -> None:
         """Remove what predecessors of the same name have left."""
         try:
-            await sweep(held.key, held.metadata.uid, self)
+            await sweep(raw.key, raw.metadata.uid, self)
         except BaseException:
-            self._swept.pop(held.key, None)
+            self._swept.pop(raw.key, None)
             raise
 
-    async def _decide(self, held: HeldSession) -> tuple[Observed, Plan]:
+    async def _decide(self, raw: RawSession) -> tuple[Observed, Plan]:
         gone: set[str] = set()
         for _ in range(LOOKS):
-            page = self._pages.open(held)
+            page = self._decoded.open(raw)
             seen = observe(
-                page.session(held),
+                page.session(raw),
                 self.cache,
-                self._books,
+                self._indexes,
                 resets=self.resets,
                 kinds=self.child_kinds,
                 gone=frozenset(gone),
@@ -174,78 +195,84 @@ class SessionController(Controller[HeldSession]):
             decision = plan(seen, self.clock())
             if not decision.confirm:
                 return seen, decision
-            gone |= await self._confirm(held, decision.confirm)
-            held = self.cache[HeldSession].get(held.key) or held
-        raise TryAgainNow(f"the pods of {held.key} are not known for certain")
+            gone |= await self._confirm(raw, decision.confirm)
+            raw = self.cache[RawSession].get(raw.key) or raw
+        raise TryAgainNow(f"the pods of {raw.key} are not known for certain")
 
-    async def _confirm(self, held: HeldSession, pods: Sequence[str]) -> set[str]:
+    async def _confirm(self, raw: RawSession, pods: Sequence[str]) -> set[str]:
         """Ask the API server about pods that should be there: which of them are not ours?"""
-        namespace, uid = held.metadata.namespace, held.metadata.uid
+        namespace, uid = raw.metadata.namespace, raw.metadata.uid
         for pod in pods:
             for kind in (Pod, Lease):
                 try:
                     await self.api.get(kind, pod, namespace)
                 except NotFound:
                     continue
-        return set(pods) - self._books.pods.pods_of(namespace, uid).keys()
+        return set(pods) - self._indexes.pods.pods_of(namespace, uid).keys()
 
-    async def _carry_out(self, held: HeldSession, seen: Observed, decision: Plan) -> Outcome:
+    async def _carry_out(self, raw: RawSession, seen: Observed, decision: Plan) -> Settled:
         namespace = seen.session.metadata.namespace
-        free_pods = self._books.pods.reserve(
+        free_pods = self._indexes.pods.reserve(
             namespace, [order.pod.name for order in decision.claim]
         )
-        free_ports = self._books.ports.reserve({order.number for order in decision.claim_ports})
-        page = self._pages.open(held)
-        hands = Hands(
+        if decision.create:
+            # Room that appears before the answer is known must not be missed.
+            self._indexes.room.note(raw.key, waits=True)
+        free_ports = self._indexes.ports.reserve({order.number for order in decision.claim_ports})
+        page = self._decoded.open(raw)
+        writer = SessionWriter(
             self.api,
-            _Timed(self._publisher, self),
+            _Timed(self._publisher, self.metrics, self._route_misses),
             seen.session,
             seen.template,
             now=self.clock(),
             nonsense=page.nonsense,
         )
         try:
-            return await hands.carry_out(decision, self._written)
+            return await writer.carry_out(decision, self._written)
         finally:
             free_pods()
             free_ports()
 
-    def _written(self, answer: HeldSession, decision: Plan) -> None:
-        self._pages.turn(answer, decision.status, decision.digest)
+    def _written(self, answer: RawSession, settled: Settled) -> None:
+        self._decoded.turn(answer, settled.status, settled.digest)
 
     def _tell(
-        self, held: HeldSession, seen: Observed, decision: Plan, outcome: Outcome, began: float
+        self, raw: RawSession, seen: Observed, decision: Plan, settled: Settled, began: float
     ) -> None:
         session = seen.session
-        meta = held.metadata
-        self._books.pods.planned(meta.namespace, meta.uid, seen.changed_pods or set(), seen.pods)
-        self._pages.settled(held, decision.status, decision.digest)
+        meta = raw.metadata
+        self._indexes.pods.planned(meta.namespace, meta.uid, seen.changed_pods or set(), seen.pods)
+        self._decoded.settled(raw, settled.status, settled.digest)
+        self._indexes.room.note(raw.key, waits=bool(settled.status.refusals))
         for pod in seen.resets:
             self.resets.forget(seen.pods[pod].uid)
         for order in decision.reset:
             self.resets.start(session.key, order)
-        for number in outcome.unusable_ports:
-            self._books.ports.avoid(number)
-        self.metrics.count(decision.tally)
-        self._stopwatch.note(session.metadata.uid, decision.changes, began)
-        for note in decision.notes:
+        for number in settled.unusable_ports:
+            self._indexes.ports.avoid(number)
+        self.metrics.count(settled.tally)
+        self._stopwatch.note(raw.key, meta.uid, settled.changes, began)
+        for note in settled.notes:
             tell = self.events.warning if note.warning else self.events.normal
-            tell(held, note.reason, note.text)
+            tell(raw, note.reason, note.text)
 
 
 class _Timed:
     """A publisher that tells how long the gateways took."""
 
-    def __init__(self, publisher: RoutePublisher, controller: SessionController) -> None:
+    def __init__(
+        self, publisher: RoutePublisher, metrics: SessionMetrics, misses: RouteMisses
+    ) -> None:
         self._publisher = publisher
-        self._metrics = controller.metrics
+        self._metrics = metrics
+        self._misses = misses
 
-    async def publish(self, session_key: str, routes: Sequence[Route]) -> Ack:
+    async def publish(self, owner: Owner, routes: Sequence[Route]) -> Ack:
         began = time.perf_counter()
-        ack = await self._publisher.publish(session_key, routes)
+        ack = await self._publisher.publish(owner, routes)
         if ack.acked:
             self._metrics.route_seconds.observe(time.perf_counter() - began)
-        missed = len(routes) - len(ack.acked)
-        if missed > 0:
-            self._metrics.unacknowledged.inc(missed)
+        missed = self._misses.note(owner, {route.id for route in routes}, ack.acked)
+        self._metrics.unacknowledged.inc(missed)
         return ack

@@ -8,23 +8,13 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from edgewise.api.sessions import ClientPhase, PodPhase
 from edgewise.sessions.orders import Tally
 
 _READY = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 20, 40, 60, 120, 300)
 _LATE = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _ROUTE = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2)
 
-
-POD_PHASES = ("Starting", "InUse", "Resetting", "WaitForReuse")
-CLIENT_PHASES = (
-    "Refused",
-    "Starting",
-    "Ready",
-    "NotReady",
-    "Recovering",
-    "WaitForReconnection",
-    "Expired",
-)
 Counts = Mapping[str, int]
 
 
@@ -41,7 +31,9 @@ class SessionMetrics:
             "edgewise_session_refusals", "Clients that were not admitted.", **new
         )
         self.expiries = Counter(
-            "edgewise_session_expiries", "Lost clients that did not come back in time.", **new
+            "edgewise_session_expiries",
+            "Disconnected clients that did not come back in time.",
+            **new,
         )
         self.recoveries = Counter(
             "edgewise_session_recoveries", "Pods that were lost under their clients.", **new
@@ -91,8 +83,8 @@ class SessionMetrics:
     def follow(self, pods: Callable[[], Counts], clients: Callable[[], Counts]) -> None:
         """Counted when somebody asks, and not before."""
         for gauge, phases, count in (
-            (self._pods, POD_PHASES, pods),
-            (self._clients, CLIENT_PHASES, clients),
+            (self._pods, PodPhase, pods),
+            (self._clients, ClientPhase, clients),
         ):
             for phase in phases:
                 gauge.labels(phase).set_function(partial(_of, count, phase))

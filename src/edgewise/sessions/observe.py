@@ -1,21 +1,23 @@
-"""Gathers what a plan needs, from caches and books alone."""
+"""Gathers what a plan needs, from caches and indexes alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Set
 
-from edgewise.api.sessions import Session, SessionTemplate, Workload
+import msgspec
+
+from edgewise.api.sessions import PodPhase, Session, SessionTemplate, Workload
 from edgewise.kube.objects import Object, ObjectMeta
 from edgewise.runtime.watches import CacheView
 from edgewise.sessions import names
-from edgewise.sessions.books import Books, by_template
-from edgewise.sessions.child_kinds import Child, see_child
-from edgewise.sessions.held import HeldSession
-from edgewise.sessions.idling import RESETTING, reset_attempt
-from edgewise.sessions.observed import ChildSeen, ClaimSeen, Observed, PodSeen, TemplateSeen
-from edgewise.sessions.pages import Page
+from edgewise.sessions.indexes.decoded_sessions import DecodedSession
+from edgewise.sessions.indexes.indexes import Indexes, by_template
+from edgewise.sessions.observed import NO_PODS, FreePods, Observed, Offer, TemplateSeen
+from edgewise.sessions.raw_session import RawSession
 from edgewise.sessions.resetting import Resets
+from edgewise.sessions.steps.idling import reset_attempt
+from edgewise.workloads.children import Child, ChildSeen, see_child
+from edgewise.workloads.pods_seen import PodSeen
 
 
 def template_of(session: Session, cache: CacheView) -> SessionTemplate | None:
@@ -28,39 +30,39 @@ def template_of(session: Session, cache: CacheView) -> SessionTemplate | None:
 def observe(
     session: Session,
     cache: CacheView,
-    books: Books,
+    indexes: Indexes,
     *,
     resets: Resets | None = None,
     kinds: tuple[type[Child], ...] = (),
     gone: frozenset[str] = frozenset(),
-    page: Page | None = None,
+    page: DecodedSession | None = None,
 ) -> Observed:
     meta = session.metadata
     template = template_of(session, cache)
     workload: Workload | None = session.spec
     if session.spec.template_ref is not None:
         workload = template.spec if template is not None else None
-    pods = books.pods.pods_of(meta.namespace, meta.uid)
+    pods, nodes = indexes.pods.pods_of(meta.namespace, meta.uid), indexes.nodes.seen()
     return Observed(
         session=session,
         digest=page.digest if page is not None else None,
         absent=page.absent if page is not None else None,
-        changed_pods=books.pods.changed_of(meta.namespace, meta.uid),
-        site=books.site,
+        changed_pods=indexes.pods.changed_of(meta.namespace, meta.uid),
+        site=indexes.site,
         workload=workload,
         template=_seen(template),
         pods=pods,
-        claims=books.pods.claims_of(meta.namespace, meta.uid),
-        shelf=partial(_shelf, books, template),
+        claims=indexes.pods.claims_of(meta.namespace, meta.uid),
+        free_pods=_free_pods(indexes, template),
         gone=gone,
-        lost_nodes=dict(books.nodes.lost),
+        room_at=indexes.room.appeared(meta.namespace),
+        lost_nodes=nodes.lost,
         resets=_results(session, pods, resets),
-        port_claims=books.ports.claims_of(meta.uid),
-        pick_port=books.ports.pick,
-        pick_host_port=partial(_pick_host_port, books),
-        host_port_taken=partial(books.pods.host_port_taken, meta.namespace),
-        node_addresses=books.nodes.addresses,
-        nodes_by_address=books.nodes.by_address,
+        port_claims=indexes.ports.claims_of(meta.uid),
+        free_ports=indexes.ports,
+        host_ports=PortsOfNodes(indexes, meta.namespace),
+        node_addresses=nodes.addresses,
+        nodes_by_address=nodes.by_address,
         children=children_of(names.SESSION_UID, meta, cache, kinds),
         older_sessions=_older(session, workload, cache),
     )
@@ -73,17 +75,34 @@ def _seen(template: SessionTemplate | None) -> TemplateSeen | None:
     return TemplateSeen(name=meta.name, uid=meta.uid, deleting=meta.deleting)
 
 
-def _shelf(
-    books: Books, template: SessionTemplate | None, revision: str
-) -> Iterator[tuple[PodSeen, ClaimSeen | None]]:
+def _free_pods(indexes: Indexes, template: SessionTemplate | None) -> FreePods:
     if template is None or template.metadata.deleting:
-        return iter(())
-    meta = template.metadata
-    return books.pods.free(meta.namespace, meta.uid, revision)
+        return NO_PODS
+    return _PodsOfTemplate(indexes, template.metadata.namespace, template.metadata.uid)
 
 
-def _pick_host_port(books: Books, _: str, seed: str, also_taken: frozenset[int]) -> int | None:
-    return books.ports.probe(seed, books.pods.host_ports, also_taken)
+class _PodsOfTemplate(msgspec.Struct, frozen=True):
+    """A view of the index: FreePods."""
+
+    indexes: Indexes
+    namespace: str
+    uid: str
+
+    def of(self, revision: str) -> Iterator[Offer]:
+        return self.indexes.pods.free(self.namespace, self.uid, revision)
+
+
+class PortsOfNodes(msgspec.Struct, frozen=True):
+    """A view of the indexes: HostPorts."""
+
+    indexes: Indexes
+    namespace: str
+
+    def pick(self, _: str, seed: str, also_taken: Set[int]) -> int | None:
+        return self.indexes.ports.probe(seed, self.indexes.host_ports.taken, also_taken)
+
+    def taken(self, number: int, but_by: Set[str]) -> bool:
+        return self.indexes.host_ports.taken_by_others(self.namespace, number, but_by)
 
 
 def _results(session: Session, pods: dict[str, PodSeen], resets: Resets | None) -> dict[str, bool]:
@@ -91,7 +110,7 @@ def _results(session: Session, pods: dict[str, PodSeen], resets: Resets | None) 
         return {}
     found = {}
     for name, idle in session.status.idle.items():
-        pod = pods.get(name) if idle.phase == RESETTING else None
+        pod = pods.get(name) if idle.phase == PodPhase.RESETTING else None
         attempt = reset_attempt(session.metadata.uid, idle)
         result = resets.result(pod.uid, attempt) if pod is not None else None
         if result is not None:
@@ -127,7 +146,7 @@ def _older(session: Session, workload: Workload | None, cache: CacheView) -> int
         return 0
     ref = session.spec.template_ref
     template = f"{session.metadata.namespace}/{ref.name}" if ref is not None else ""
-    siblings = cache[HeldSession].by(by_template, template)
+    siblings = cache[RawSession].by(by_template, template)
     return sum(1 for each in siblings if _age(each) < _age(session))
 
 

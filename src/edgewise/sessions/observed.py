@@ -1,38 +1,19 @@
-"""What a plan may know. Everything in here is a value: a plan reads nothing else."""
+"""What a plan may know. Everything in here is a value or a view of one moment: a plan reads
+nothing else, and changes none of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, Protocol
 
 import msgspec
 
 from edgewise.api.sessions import Session, Workload
+from edgewise.exposure.port_index import PortClaimSeen
+from edgewise.exposure.site import Site
 from edgewise.sessions.digest import Digest
-from edgewise.sessions.site import Site
-
-
-class PodSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What matters of a pod."""
-
-    name: str
-    uid: str
-    revision: str
-    ordinal: int
-    ip: str = ""
-    host_ip: str = ""
-    node: str = ""
-    ready: bool = False
-    ended: bool = False  # its containers have ended for good
-    deleting: bool = False
-    restarts: tuple[tuple[str, int], ...] = ()  # of its containers, where there were any
-    pooled: bool = False  # belongs to the template, and is only lent to a session
-    trouble: str = ""  # why it does not start
-    # (container port, TCP or UDP) -> the port of its node that leads there
-    host_ports: Mapping[tuple[int, str], int] = {}
-
-    def restarts_of(self, container: str | None) -> int:
-        return next((count for name, count in self.restarts if name == container), 0)
+from edgewise.workloads.children import ChildSeen
+from edgewise.workloads.pods_seen import PodSeen
 
 
 class ClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -49,53 +30,67 @@ class ClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     restarts: int = 0  # of the container when the pool began to clean the pod
 
 
-class PortClaimSeen(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    number: int
-    protocol: str
-    uid: str
-    version: str
-
-
-class ChildSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that was made from a manifest, and the digest of that manifest."""
-
-    kind: str
-    name: str
-    uid: str
-    digest: str
-    # By port name: the node port, and where a load balancer or a Gateway listens.
-    node_ports: Mapping[str, int] = {}
-    ingress: str = ""
-    accepted: bool = False
-
-
 class TemplateSeen(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     deleting: bool = False
 
 
-# Of a revision, pods that are free, with their Leases, if they have any.
-Shelf = Callable[[str], Iterator[tuple[PodSeen, ClaimSeen | None]]]
+Offer = tuple[PodSeen, ClaimSeen | None]  # a free pod, with its Lease, if it has one
 
 
-def empty_shelf(_: str) -> Iterator[tuple[PodSeen, ClaimSeen | None]]:
-    return iter(())
+# Views: questions that a plan may ask of what would be too much to copy for every plan. They
+# are asked before anything is awaited, so all answers of one plan are of one moment.
 
 
-# (protocol, where to begin, what else is taken) -> a port that seems free, or None.
-PickPort = Callable[[str, str, Set[int]], int | None]
+class FreePods(Protocol):
+    """Pods of a template that no session has."""
+
+    def of(self, revision: str) -> Iterator[Offer]:
+        """The best one first."""
 
 
-def no_port(_: str, __: str, ___: Set[int]) -> int | None:
-    return None
+class FreePorts(Protocol):
+    """Public ports that seem free."""
+
+    def pick(self, protocol: str, seed: str, also_taken: Set[int], /) -> int | None:
+        """`seed` says where to begin, `also_taken` what else is taken; None: all are."""
 
 
-def no_matter(_: int, __: Set[str]) -> bool:
-    return False
+class HostPorts(FreePorts, Protocol):
+    """Ports of nodes."""
+
+    def taken(self, number: int, but_by: Set[str]) -> bool:
+        """Whether another pod than those named has taken this one."""
 
 
-class Observed(msgspec.Struct, kw_only=True):
+class PodsOnShelf(msgspec.Struct, frozen=True):
+    """Free pods by revision."""
+
+    pods: Mapping[str, tuple[Offer, ...]] = {}
+
+    def of(self, revision: str) -> Iterator[Offer]:
+        return iter(self.pods.get(revision, ()))
+
+
+class ListedPorts(msgspec.Struct, frozen=True):
+    """Ports that are free, and pods that have others."""
+
+    free: tuple[int, ...] = ()
+    holders: Mapping[int, str] = {}
+
+    def pick(self, _: str, __: str, also_taken: Set[int]) -> int | None:
+        return next((number for number in self.free if number not in also_taken), None)
+
+    def taken(self, number: int, but_by: Set[str]) -> bool:
+        return number in self.holders and self.holders[number] not in but_by
+
+
+NO_PODS = PodsOnShelf()
+NO_PORTS = ListedPorts()
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
     session: Session
     site: Site
     # What is known of the status from before; without it, it is worked out anew.
@@ -111,20 +106,19 @@ class Observed(msgspec.Struct, kw_only=True):
     pods: Mapping[str, PodSeen] = {}
     # Leases that this session holds, by pod.
     claims: Mapping[str, ClaimSeen] = {}
-    # Of a revision: pooled pods that are free, the best one first.
-    shelf: Shelf = empty_shelf
+    free_pods: FreePods = NO_PODS
     # Pods of which a live read said that they are gone.
     gone: frozenset[str] = frozenset()
+    # When there last was more room for pods in the namespace, as far as anybody has noticed.
+    room_at: float = 0.0
     # Nodes that do not answer, and since when.
     lost_nodes: Mapping[str, float] = {}
     # How the resets that were started went; absent: none has ended.
     resets: Mapping[str, bool] = {}
     # Ports that this session has claimed, by holder and name of the port.
     port_claims: Mapping[tuple[str, str], PortClaimSeen] = {}
-    pick_port: PickPort = no_port
-    pick_host_port: PickPort = no_port
-    # Whether another pod than those named has taken this port of a node.
-    host_port_taken: Callable[[int, Set[str]], bool] = no_matter
+    free_ports: FreePorts = NO_PORTS
+    host_ports: HostPorts = NO_PORTS
     # Addresses of nodes, by name, and the other way round.
     node_addresses: Mapping[str, str] = {}
     nodes_by_address: Mapping[str, str] = {}

@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 
 from edgewise.api.sessions import ClientStatus, Reset
-from edgewise.sessions.observed import ChildSeen, ClaimSeen, PodSeen, PortClaimSeen
+from edgewise.exposure.port_index import PortClaimSeen
+from edgewise.exposure.route import Route
+from edgewise.sessions.observed import ClaimSeen
 from edgewise.sessions.pods import ANYWHERE, Made, Spot
-from edgewise.sessions.routes import Route
+from edgewise.workloads.children import ChildSeen
+from edgewise.workloads.pods_seen import PodSeen
 
 
 class CreatePod(msgspec.Struct, frozen=True):
@@ -18,6 +21,7 @@ class CreatePod(msgspec.Struct, frozen=True):
     made: Made
     pooled: bool  # it belongs to the template, so that other sessions can have it later
     spot: Spot = ANYWHERE
+    rank: int = 0  # the lower, the more urgent
 
 
 class ClaimPod(msgspec.Struct, frozen=True):
@@ -79,6 +83,7 @@ class Publication(msgspec.Struct, frozen=True):
     client: str
     routes: tuple[Route, ...]
     ready: ClientStatus
+    unserved: ClientStatus  # its record, if they do not
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.sessions import PodTemplate, Port, Revision, Workload
-from edgewise.kube.core import Pod
+from edgewise.api.exposure import Port
+from edgewise.api.sessions import PodTemplate, Revision, Workload
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import ObjectMeta, OwnerReference
 from edgewise.sessions import names
 from edgewise.sessions.shapes import mapping, mappings

@@ -43,7 +43,8 @@ class PodCleaner:
         url = f"http://{host}:{order.port}{order.reset.http_path}"
         timeout = aiohttp.ClientTimeout(total=order.reset.timeout_seconds)
         try:
-            async with self._http.post(url, timeout=timeout) as answer:
+            # The pod belongs to somebody else: it answers for itself, and sends us nowhere.
+            async with self._http.post(url, timeout=timeout, allow_redirects=False) as answer:
                 if not 200 <= answer.status < 300:
                     _log.warning("the reset of pod %s answered %d", order.pod.name, answer.status)
                 return 200 <= answer.status < 300
@@ -106,6 +107,13 @@ class Resets:
     def forget(self, pod_uid: str) -> None:
         """Whoever asked has taken note of the result."""
         self._latest.pop(pod_uid, None)
+
+    async def run(self) -> None:
+        """Until cancelled; what is being cleaned then is given up."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.stop()
 
     async def stop(self) -> None:
         tasks = list(self._tasks)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from edgewise.api.sessions import PortClaim
-from edgewise.kube.core import Pod
+from edgewise.api.exposure import PortClaim
 from edgewise.kube.errors import NotFound
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.api import Api
 from edgewise.runtime.retry import TryAgainNow
 from edgewise.runtime.watches import CacheView
 from edgewise.sessions import names
 from edgewise.sessions.apply import all_of
-from edgewise.sessions.held import HeldSession
+from edgewise.sessions.raw_session import RawSession
 
 
 class Room(Protocol):
@@ -36,7 +36,7 @@ def by_session_key(obj: Object) -> str | None:
     """Pods that belong to a session alone, and everything else that a session made."""
     labels = obj.metadata.labels
     if isinstance(obj, PortClaim):
-        return obj.spec.session
+        return obj.spec.owner if obj.spec.domain == names.DOMAIN else None
     name = labels.get(names.SESSION)
     if not name or (isinstance(obj, Pod) and names.TEMPLATE_UID in labels):
         return None
@@ -64,7 +64,7 @@ async def sweep(key: Key, living: str, room: Room) -> None:
     if not found:
         return
     try:
-        session = await room.api.get(HeldSession, key.name, key.namespace)
+        session = await room.api.get(RawSession, key.name, key.namespace)
     except NotFound:
         pass
     else:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from edgewise.local.clusters import Cluster, ClusterSpec, down, up
+from edgewise.local.clusters import LocalCluster, LocalClusterSpec, down, up
+from edgewise.local.network.delay import Delay
 
 
 def unique_name(prefix: str = "test") -> str:
@@ -27,18 +28,28 @@ def temporary_cluster(
     simulated_nodes: int = 0,
     region: str = "local",
     controllers: bool = True,
-) -> Iterator[Cluster]:
+    places: Mapping[str, Sequence[Delay | float]] | None = None,
+) -> Iterator[LocalCluster]:
     """A cluster for as long as the block runs.
 
     `controllers=False` is an API server with etcd alone: it starts fastest, and
-    nothing there changes what a test did not change.
+    nothing there changes what a test did not change. `places` says how far each node is from
+    them, in milliseconds one way, in the order of the nodes.
     """
-    spec = ClusterSpec(
-        name=unique_name(prefix),
+    name = unique_name(prefix)
+    spec = LocalClusterSpec(
+        name=name,
         nodes=nodes,
         simulated_nodes=simulated_nodes,
         region=region,
         controllers=controllers,
+        places={
+            place: {
+                f"{name}-{number}": delay if isinstance(delay, Delay) else Delay(delay)
+                for number, delay in enumerate(away, start=1)
+            }
+            for place, away in (places or {}).items()
+        },
     )
     try:
         yield up(spec)

@@ -20,7 +20,7 @@ from edgewise.agents.gateway.envoy_process import EnvoyProcess
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.routing import Routing
 from edgewise.agents.gateway.settings import Ports, Settings
-from edgewise.sessions.routes import Protocol, Route
+from edgewise.exposure.route import Owner, Protocol, Route
 from edgewise.testing.eventually import eventually
 from edgewise.testing.ports import free_port
 
@@ -165,15 +165,19 @@ class Gateway:
         self.routing.known.set()
         await eventually(lambda: not self.routing.unready, within=20)
 
-    async def serve(self, session: str, *routes: Route) -> None:
+    async def serve(self, name: str, *routes: Route) -> None:
         """Push, and see that Envoy has taken it."""
-        outcome = await self.routing.push(session, list(routes), timeout=10)
+        outcome = await self.routing.push(owner(name), list(routes), timeout=10)
         if outcome.rejected or outcome.pending:
             raise AssertionError(f"rejected {outcome.rejected}, pending {outcome.pending}")
-        self.routing.show(session, routes)
+        self.routing.show(owner(name), routes)
 
     def url(self, path: str) -> str:
         return f"http://{LOOPBACK}:{self.settings.http_port}{path}"
+
+
+def owner(name: str) -> Owner:
+    return Owner("sessions", name)
 
 
 def settings_for_test(**changes: Any) -> Settings:

@@ -14,9 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from edgewise.local import cabling, cgroups, processes, registry
-from edgewise.local.engine_cache import cache_root
+from edgewise.local import registry
+from edgewise.local.engine.cache import cache_root
 from edgewise.local.layout import CGROUP, Home
+from edgewise.local.machines import cgroups, processes
+from edgewise.local.network import cabling
 
 _NAMESPACES = ("mnt", "net", "pid", "uts", "ipc", "cgroup")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -18,11 +19,11 @@ import pytest_asyncio
 
 from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Client
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Namespace, Pod, Service
-from edgewise.local.clusters import Cluster
-from edgewise.local.image_load import load, nodes_of
-from edgewise.local.images import edgewise_image
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Namespace, Pod, Service
+from edgewise.local.clusters import LocalCluster
+from edgewise.local.images.building import edgewise_image
+from edgewise.local.images.load import load, nodes_of
 from edgewise.runtime.awaiting import Waiting, watching
 from edgewise.testing.clusters import temporary_cluster
 from edgewise.testing.eventually import eventually
@@ -40,7 +41,10 @@ GATEWAY_HTTP = 8080
 class Installation:
     """What the chart has made, and ways into it."""
 
-    def __init__(self, client: Client, rooms: Rooms, pods: Waiting[Pod]) -> None:
+    def __init__(
+        self, cluster: LocalCluster, client: Client, rooms: Rooms, pods: Waiting[Pod]
+    ) -> None:
+        self.cluster = cluster
         self.client = client
         self.rooms = rooms
         self._pods = pods
@@ -127,6 +131,12 @@ def agent_of(pod: Pod) -> int:
     raise AssertionError(f"the agent of {pod.metadata.name} does not run")
 
 
+async def helm_in(cluster: LocalCluster, command: str, *arguments: str) -> None:
+    """Helm, while everything else goes on."""
+    where = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={SYSTEM}")
+    await asyncio.to_thread(helm, command, "edge", *arguments, *where)
+
+
 def helm(*arguments: str) -> None:
     beside = Path(sys.executable).parent / "helm"
     program = str(beside) if beside.exists() else shutil.which("helm")
@@ -139,16 +149,14 @@ def helm(*arguments: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[LocalCluster]:
     with temporary_cluster("chart", nodes=2) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def installed(cluster: Cluster) -> Cluster:
-    image = edgewise_image()
-    load(image.archive, nodes_of([cluster]))
-    repository, _, tag = image.name.rpartition(":")
+def chart_values(**more: object) -> list[str]:
+    """The arguments that name the chart and its values for these nodes."""
+    repository, _, tag = edgewise_image().name.rpartition(":")
     values = {
         "image.repository": repository,
         "image.tag": tag,
@@ -162,22 +170,22 @@ def installed(cluster: Cluster) -> Cluster:
         "gateway.service.type": "ClusterIP",
         "gateway.workers": 1,
         "gateway.drainSeconds": 0,
+        **{name.replace("_", "."): value for name, value in more.items()},
     }
     given = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
-    helm(
-        "install",
-        "edge",
-        str(CHART),
-        f"--kubeconfig={cluster.kubeconfig}",
-        f"--namespace={SYSTEM}",
-        "--create-namespace",
-        *given,
-    )
+    return [str(CHART), *given]
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: LocalCluster) -> LocalCluster:
+    load(edgewise_image().archive, nodes_of([cluster]))
+    where = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={SYSTEM}")
+    helm("install", "edge", *where, "--create-namespace", *chart_values())
     return cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def installation(installed: Cluster) -> AsyncIterator[Installation]:
+async def installation(installed: LocalCluster) -> AsyncIterator[Installation]:
     async with (
         installed.client() as client,
         watching(client, Session, Pod, SessionTemplate) as (sessions, pods, templates),
@@ -191,4 +199,4 @@ async def installation(installed: Cluster) -> AsyncIterator[Installation]:
         rooms = Rooms(installed, None, client)
         rooms.sessions, rooms.pods, rooms.templates = sessions, pods, templates
         rooms.http = http
-        yield Installation(client, rooms, pods)
+        yield Installation(installed, client, rooms, pods)

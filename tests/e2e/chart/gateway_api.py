@@ -12,10 +12,11 @@ from typing import Any
 import yaml
 
 from edgewise.kube.client import Client
-from edgewise.local.engine_cache import cache_root
-from edgewise.local.engine_go import find_go
-from edgewise.local.engine_pins import read_pins, source_directory
-from edgewise.sessions.child_kinds import GATEWAY_KINDS, Child, ListenerSet
+from edgewise.kube.kinds.gateway_api import GATEWAY_KINDS, ListenerSet
+from edgewise.local.engine.cache import cache_root
+from edgewise.local.engine.go import find_go
+from edgewise.local.engine.pins import read_pins, source_directory
+from edgewise.workloads.children import Child
 from tests.e2e.sessions.workloads import NAMESPACE
 
 MODULE = "sigs.k8s.io/gateway-api@v1.6.3"

@@ -2,15 +2,26 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 
+from edgewise.api.sessions import SessionTemplate
+from edgewise.exposure.publishing import PATIENCE
 from edgewise.kube.errors import KubeError, ServerError
-from edgewise.sessions.child_kinds import GATEWAY_KINDS
-from edgewise.sessions.publish import PATIENCE
+from edgewise.kube.kinds.core import Pod
+from edgewise.kube.kinds.gateway_api import GATEWAY_KINDS
 from edgewise.testing.eventually import eventually
-from tests.e2e.chart import gateway_api
-from tests.e2e.chart.conftest import GATEWAY_HTTP, PUBLIC_HOST, Installation
+from tests.e2e.chart import gateway_api, removal
+from tests.e2e.chart.conftest import (
+    GATEWAY_HTTP,
+    PUBLIC_HOST,
+    SYSTEM,
+    Installation,
+    chart_values,
+    helm_in,
+)
 from tests.e2e.sessions import workloads
 from tests.e2e.sessions.workloads import HTTP, NAMESPACE, UDP, pods
 
@@ -165,3 +176,62 @@ async def test_the_programs_had_all_the_rights_they_needed(installation: Install
     assert any("leads" in line for line in said), "nothing was read"
     assert [line for line in said if "orbidden" in line] == []
     assert [line for line in said if '"level":"error"' in line or "Traceback" in line] == []
+
+
+async def test_a_removal_keeps_sessions_and_the_next_installation_takes_them_up(
+    installation: Installation,
+) -> None:
+    cluster, client = installation.cluster, installation.client
+    ann = await removal.seated(client, "kept", pods(ports=PORTS, warmPods=1))
+    before = await client.get(Pod, ann.pods["server"], NAMESPACE)
+
+    await helm_in(cluster, "uninstall")
+    found = {each for each in await removal.left(client) if "edgewise" in each}
+    assert not [each for each in found if each.startswith(("clusterrole", "validating"))], found
+    template = await client.get(SessionTemplate, "kept", NAMESPACE)
+    assert template.metadata.finalizers == []
+
+    # At once, and somewhere else.
+    await helm_in(cluster, "install", *chart_values(gateway_publicUrl="http://moved.test"))
+    moved = await removal.ready(client, "kept", host="moved.test")
+    after = await client.get(Pod, moved.pods["server"], NAMESPACE)
+    assert after.metadata.uid == before.metadata.uid
+    path = urlsplit(ann.endpoints["server"]["http"]).path
+    assert moved.endpoints["server"]["http"] == f"http://moved.test{path}"
+    way = f"http://{await installation.service_address()}{path}"
+
+    async def answers() -> None:
+        # The Service is as new as the gateways: kube-proxy leads to it in a moment.
+        try:
+            said = await installation.rooms.ask(way)
+        except aiohttp.ClientError as error:
+            raise AssertionError(str(error)) from error
+        assert said["pod"] == after.metadata.name
+
+    await eventually(answers, within=20, every=0.1)
+
+
+async def test_a_removal_of_everything_leaves_nothing(installation: Installation) -> None:
+    cluster, client = installation.cluster, installation.client
+    await helm_in(cluster, "upgrade", *chart_values(crds_keep="false"))
+    await helm_in(cluster, "uninstall")
+    await removal.nothing_left(client)
+
+
+async def test_after_it_the_chart_is_installed_again_and_what_it_kept_can_be_deleted(
+    installation: Installation,
+) -> None:
+    cluster, client = installation.cluster, installation.client
+    await helm_in(cluster, "install", *chart_values())
+    await removal.seated(client, "again", pods(ports=PORTS, warmPods=1))
+    await helm_in(cluster, "uninstall")
+    await removal.delete_what_was_kept(client)
+
+    async def only_keys() -> None:
+        found = await removal.left(client)
+        assert found == {
+            f"secrets {SYSTEM}/edgewise-seat-key",
+            f"secrets {SYSTEM}/edgewise-control-token",
+        }
+
+    await eventually(only_keys, within=60, every=0.2)

@@ -1,21 +1,21 @@
-"""One cluster of real and simulated nodes, which the tests here share."""
+"""The tests here share the cluster of real and simulated nodes."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
 from edgewise.kube.client import Client
-from edgewise.local.clusters import Cluster
-from edgewise.testing.clusters import temporary_cluster
+from edgewise.local.clusters import LocalCluster
+
+SHARES = "nodes"
 
 
-@pytest.fixture(scope="package")
-def cluster() -> Iterator[Cluster]:
-    with temporary_cluster("pods", nodes=2, simulated_nodes=2, region="eu-west") as cluster:
-        yield cluster
+@pytest.fixture(scope="session")
+def cluster(nodes: LocalCluster) -> LocalCluster:
+    return nodes
 
 
 @pytest.fixture
-async def client(cluster: Cluster) -> AsyncIterator[Client]:
+async def client(cluster: LocalCluster) -> AsyncIterator[Client]:
     async with cluster.client() as client:
         yield client

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from edgewise.kube.client import Client
-from edgewise.kube.core import Pod
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import ObjectMeta
-from edgewise.local import images
-from edgewise.local.clusters import Cluster
-from edgewise.local.engine import find_engine
-from edgewise.local.image_layer import Layer
-from edgewise.local.image_load import load, nodes_of
-from edgewise.local.image_oci import Settings
-from edgewise.local.images import App, build_app
+from edgewise.local.clusters import LocalCluster
+from edgewise.local.engine.finding import find_engine
+from edgewise.local.images import building as images
+from edgewise.local.images.building import App, build_app
+from edgewise.local.images.layer import Layer
+from edgewise.local.images.load import load, nodes_of
+from edgewise.local.images.oci import Settings
 
 pytestmark = pytest.mark.root
 
@@ -41,7 +41,7 @@ async def logs_of(client: Client, name: str, image: str, command: list[str] | No
 
 
 async def test_an_app_with_files_packages_and_settings_runs(
-    cluster: Cluster, tmp_path: Path
+    cluster: LocalCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "main.py").write_text(
         "import os, msgspec\n"
@@ -64,7 +64,7 @@ async def test_an_app_with_files_packages_and_settings_runs(
     assert '{"greeting":"hi","uid":1234}' in said
 
 
-async def test_the_base_has_what_its_name_promises(cluster: Cluster) -> None:
+async def test_the_base_has_what_its_name_promises(cluster: LocalCluster) -> None:
     script = (
         "set -e; python3 -c 'import asyncio, ctypes, ssl, sqlite3, http.server'; "
         "python --version; wget --help 2>/dev/null; grep -c . /etc/passwd; touch /tmp/x"
@@ -97,7 +97,7 @@ def docker_archive(path: Path, name: str, program: Path) -> Path:
     return path
 
 
-async def test_a_docker_archive_is_loaded_too(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_docker_archive_is_loaded_too(cluster: LocalCluster, tmp_path: Path) -> None:
     name = "example.test/from-docker:1"
     # kwok is a static program that is at hand, and says something before it ends.
     program = Path(find_engine(programs=["kwok"]).path("kwok"))

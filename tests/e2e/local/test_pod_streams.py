@@ -9,9 +9,9 @@ import pytest
 
 from edgewise.kube import errors
 from edgewise.kube.client import Client
-from edgewise.kube.core import Pod
-from edgewise.local.clusters import Cluster
-from edgewise.local.images import PYTHON_IMAGE
+from edgewise.kube.kinds.core import Pod
+from edgewise.local.clusters import LocalCluster
+from edgewise.local.images.building import PYTHON_IMAGE
 from edgewise.testing.eventually import eventually
 
 pytestmark = pytest.mark.root
@@ -23,7 +23,7 @@ SERVER = (
 
 
 @pytest.fixture
-async def client(cluster: Cluster) -> AsyncIterator[Client]:
+async def client(cluster: LocalCluster) -> AsyncIterator[Client]:
     async with cluster.client() as connected, asyncio.timeout(120):
         container = {"name": "main", "image": PYTHON_IMAGE, "command": ["python3", "-c", SERVER]}
         await connected.apply(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from edgewise.kube.client import Client
-from edgewise.kube.core import Pod
 from edgewise.kube.errors import NotFound
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import ObjectMeta
 from edgewise.testing.eventually import eventually
 

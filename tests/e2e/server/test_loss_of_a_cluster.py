@@ -1,4 +1,5 @@
-"""A whole cluster falls silent under its clients: real control planes, operators and servers.
+"""A cluster that cannot start the pods, and one that falls silent under its clients: real control
+planes, operators and servers.
 
 Three clusters with simulated nodes: a hub, and two members with their operators. Two
 replicas of the server, as processes. The clients are the SDK.
@@ -12,12 +13,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgewise.api.fleet import MemberCluster
+from edgewise.api.clusters import Cluster
 from edgewise.api.sessions import PodTemplate, Session, SessionTemplate, SessionTemplateSpec
 from edgewise.client import Edgewise, EdgewiseError, Seat
+from edgewise.kube.kinds.core import Node
 from edgewise.local import faults
-from edgewise.local.clusters import Cluster
-from edgewise.local.fleet import Fleet, Silence, running_fleet
+from edgewise.local.clusters import LocalCluster
+from edgewise.local.installation import Installation, Silence, running_installation
 from edgewise.testing.clusters import temporary_cluster
 from edgewise.testing.eventually import eventually
 
@@ -27,13 +29,13 @@ LOST_AFTER = 6.0
 BACK_SECONDS = 15.0
 
 
-async def seated(cluster: Cluster) -> set[str]:
+async def seated(cluster: LocalCluster) -> set[str]:
     async with cluster.client() as client:
         return set((await client.get(Session, "room-1", NAMESPACE)).spec.clients)
 
 
 @pytest.fixture
-def clusters() -> Iterator[tuple[Cluster, Cluster, Cluster]]:
+def clusters() -> Iterator[tuple[LocalCluster, LocalCluster, LocalCluster]]:
     with (
         temporary_cluster("hub", controllers=False) as hub,
         temporary_cluster("porto", simulated_nodes=1) as porto,
@@ -43,35 +45,67 @@ def clusters() -> Iterator[tuple[Cluster, Cluster, Cluster]]:
 
 
 async def test_clients_are_back_elsewhere_and_nobody_is_in_two(
-    clusters: tuple[Cluster, Cluster, Cluster],
+    clusters: tuple[LocalCluster, LocalCluster, LocalCluster],
 ) -> None:
     hub, porto, paris = clusters
     members = {"porto": porto, "paris": paris}
     silence = Silence(suspect_after=2, lost_after=LOST_AFTER)
-    async with running_fleet(hub, members, gateway=False, servers=2, silence=silence) as fleet:
+    async with running_installation(
+        hub, members, gateway=False, servers=2, silence=silence
+    ) as hub_view:
         async with hub.client() as client:
-            await client.create(template())
-        await play(clusters, fleet)
+            await client.create(template("demo"))
+            await client.create(template("picky", {"has": "a-gpu"}, ready_seconds=2))
+        await in_the_only_place_that_starts_it(porto, hub_view)
+        await play(clusters, hub_view)
 
 
-def template() -> SessionTemplate:
-    pod = {"containers": [{"name": "x", "image": "edgewise.local/simulated:1"}]}
+def template(name: str, selector: dict[str, str] | None = None, **spec: int) -> SessionTemplate:
+    pod = {
+        "containers": [{"name": "x", "image": "edgewise.local/simulated:1"}],
+        "nodeSelector": selector or {},
+    }
     pod_template = PodTemplate(name="demo", template={"spec": pod})
-    spec = SessionTemplateSpec(pod_templates=[pod_template], timeout_seconds=60, exposure="None")
-    return SessionTemplate.named("demo", NAMESPACE, spec=spec)
+    return SessionTemplate.named(
+        name,
+        NAMESPACE,
+        spec=SessionTemplateSpec(
+            pod_templates=[pod_template],
+            timeout_seconds=60,
+            exposure="None",
+            ready_seconds=spec.get("ready_seconds"),
+        ),
+    )
 
 
-async def play(clusters: tuple[Cluster, Cluster, Cluster], fleet: Fleet) -> None:
+async def in_the_only_place_that_starts_it(porto: LocalCluster, hub_view: Installation) -> None:
+    """Everything is equal but for the nodes, and a client is put into paris first, by name."""
+    async with porto.client() as client:
+        (node,) = (await client.list(Node)).items
+        labels = {"metadata": {"labels": {"has": "a-gpu"}}}
+        await client.patch(Node, node.metadata.name, body=labels)
+    async with Edgewise(hub_view.urls[0], hub_view.token) as edgewise:
+        await eventually(lambda: _all_ready(edgewise), within=60, every=0.2)
+        await edgewise.create_session("picky", "room-2")
+        async with edgewise.join("room-2", client="alice", measure=False) as seat:
+            assert (seat.location, seat.view.moves) == ("porto", 1)
+            assert seat.why.startswith("paris did not make it ready within 2 s (")
+        await edgewise.delete_session("room-2")
+
+
+async def _all_ready(edgewise: Edgewise) -> bool:
+    return {each.state for each in await edgewise.locations()} == {"ready"}
+
+
+async def play(
+    clusters: tuple[LocalCluster, LocalCluster, LocalCluster], hub_view: Installation
+) -> None:
     hub, porto, paris = clusters
-    first, second = fleet.urls
-    token = fleet.token
+    first, second = hub_view.urls
+    token = hub_view.token
     async with contextlib.AsyncExitStack() as stack:
         edgewise = await stack.enter_async_context(Edgewise(second, token))
-
-        async def both_ready() -> bool:
-            return {each.state for each in await edgewise.locations()} == {"ready"}
-
-        await eventually(both_ready, within=60, every=0.2)
+        await eventually(lambda: _all_ready(edgewise), within=60, every=0.2)
         await edgewise.create_session("demo", "room-1")
         seats: list[Seat] = []
         for number in range(CLIENTS):
@@ -83,7 +117,7 @@ async def play(clusters: tuple[Cluster, Cluster, Cluster], fleet: Fleet) -> None
         assert await seated(porto) == {seat.client for seat in seats}
 
         # One replica dies, perhaps the leader; the clients do not notice.
-        await fleet.servers[0].kill()
+        await hub_view.servers[0].kill()
         async with Edgewise(first, token, patience=0) as dead:
             try:
                 await dead.locations()
@@ -96,7 +130,7 @@ async def play(clusters: tuple[Cluster, Cluster, Cluster], fleet: Fleet) -> None
 
         async def lost() -> bool:
             async with hub.client() as client:
-                cluster = await client.get(MemberCluster, "porto", NAMESPACE)
+                cluster = await client.get(Cluster, "porto", NAMESPACE)
                 return cluster.status.health == "Lost"
 
         await eventually(lost, within=60, every=0.1)

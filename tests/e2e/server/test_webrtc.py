@@ -1,4 +1,4 @@
-"""A WebRTC client of a fleet, on a real cluster: one answer tells it all that it needs.
+"""A WebRTC client of a hub, on a real cluster: one answer tells it all that it needs.
 
 It joins by the SDK with a token of its own, sends its offer through the gateway to the address
 of its seat, and its video through coturn with the credentials that it was given.
@@ -14,12 +14,12 @@ import pytest
 from webrtc_detector.ice import Turn, answer_lost_packets_quickly
 from webrtc_detector.measure import Filming, Report, Target, measure
 
-from edgewise.bench.webrtc_sample import TURN_NAMESPACE, sample_template
-from edgewise.bench.webrtc_stage import NAMESPACE, Stage, webrtc_stage
+from edgewise.bench.sessions.webrtc_sample import TURN_NAMESPACE, sample_template
+from edgewise.bench.sessions.webrtc_stage import NAMESPACE, Stage, webrtc_stage
 from edgewise.client import Edgewise, Seat
 from edgewise.kube.client import Client
-from edgewise.kube.core import Pod, Secret
-from edgewise.local.clusters import Cluster
+from edgewise.kube.kinds.core import Pod, Secret
+from edgewise.local.clusters import LocalCluster
 from edgewise.testing.clusters import temporary_cluster
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(600)]
@@ -29,7 +29,7 @@ FILMING = Filming(seconds=1.5, width=320, height=180, rate=10, connect_deadline=
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[LocalCluster]:
     with temporary_cluster("webrtc", nodes=1) as cluster:
         yield cluster
 
@@ -51,7 +51,7 @@ def turn_of(seat: Seat) -> list[Turn]:
     return msgspec.convert(msgspec.to_builtins(seat.ice_servers), list[Turn])
 
 
-async def test_clients_join_stream_and_get_boxes_back(cluster: Cluster) -> None:
+async def test_clients_join_stream_and_get_boxes_back(cluster: LocalCluster) -> None:
     template = sample_template()
     template["metadata"]["namespace"] = NAMESPACE
     async with webrtc_stage(cluster, template, tell) as stage:

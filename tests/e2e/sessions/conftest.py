@@ -10,20 +10,23 @@ import pytest
 import pytest_asyncio
 
 from edgewise.api.installation import install
-from edgewise.api.registry import kinds
 from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
+from edgewise.domain import all_kinds
 from edgewise.kube.client import Client
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Namespace, Pod
 from edgewise.kube.errors import NotFound
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Namespace, Pod
 from edgewise.kube.objects import Key
-from edgewise.local.clusters import Cluster
+from edgewise.local.clusters import LocalCluster
 from edgewise.local.platform import Platform, running_platform
+from edgewise.operator import DOMAINS
 from edgewise.runtime.awaiting import Waiting, watching
 from edgewise.sessions import names
 from edgewise.testing.clusters import temporary_cluster
 from tests.e2e.sessions import workloads
 from tests.e2e.sessions.workloads import NAMESPACE
+
+SHARES = "rooms"
 
 PATIENCE = 60.0
 
@@ -31,7 +34,7 @@ PATIENCE = 60.0
 class Rooms:
     """What an application does with sessions, and what its clients see."""
 
-    def __init__(self, cluster: Cluster, platform: Platform, client: Client) -> None:
+    def __init__(self, cluster: LocalCluster, platform: Platform, client: Client) -> None:
         self.cluster = cluster
         self.platform = platform
         self.client = client
@@ -141,15 +144,15 @@ class Rooms:
 
 
 @pytest.fixture(scope="package")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[LocalCluster]:
     with temporary_cluster("rooms", nodes=2) as cluster:
         yield cluster
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
-async def rooms(cluster: Cluster) -> AsyncIterator[Rooms]:
+async def rooms(cluster: LocalCluster) -> AsyncIterator[Rooms]:
     async with cluster.client() as client:
-        await install(client, kinds())
+        await install(client, all_kinds(DOMAINS))
         await client.create(Namespace.named(NAMESPACE))
         async with (
             running_platform(cluster) as platform,

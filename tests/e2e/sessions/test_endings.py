@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
-from edgewise.kube.apps import Deployment, Job, StatefulSet
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import ConfigMap, Service
-from edgewise.kube.endpoints import EndpointSlice
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import Session, SessionTemplate
+from edgewise.kube.kinds.apps import Deployment, Job, StatefulSet
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import ConfigMap, Service
+from edgewise.kube.kinds.endpoints import EndpointSlice
 from edgewise.sessions import names
 from edgewise.testing.eventually import eventually
 from tests.e2e.sessions.conftest import PATIENCE, Rooms

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
-from edgewise.kube.core import Node, Service
+from edgewise.kube.kinds.core import Node, Service
 from edgewise.sessions import names
 from edgewise.testing.eventually import eventually
 from tests.e2e.sessions.conftest import PATIENCE, Rooms

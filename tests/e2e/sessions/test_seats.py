@@ -6,8 +6,8 @@ import re
 import pytest
 
 from edgewise.api.sessions import Session, SessionTemplate
-from edgewise.cli.session_cluster import ClusterSessions
-from edgewise.cli.session_views import view_client
+from edgewise.cli.session.cluster import ClusterSessions
+from edgewise.cli.session.views import view_client
 from edgewise.testing.eventually import eventually
 from tests.e2e.sessions import workloads
 from tests.e2e.sessions.conftest import Rooms
@@ -36,7 +36,7 @@ async def test_clients_are_spread_and_packed_as_the_templates_say(rooms: Rooms) 
     assert len(urls) == 9, "a seat of one's own in a shared pod is an address of one's own"
 
     await rooms.say("packed", {"ann": False})
-    lost = await rooms.until("packed", "ann", lambda has: has.phase == "WaitForReconnection")
+    lost = await rooms.until("packed", "ann", lambda has: has.phase == "Disconnected")
     assert lost.until is not None
     [back] = await rooms.join("packed", "ann")
     assert (back.pods, back.endpoints) == (seats["ann"].pods, seats["ann"].endpoints)

@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from edgewise.api.sessions import Session, SessionTemplate
-from edgewise.cli import session as command
 from edgewise.cli.errors import sentence
-from edgewise.kube.core import Pod
+from edgewise.cli.session import commands as command
+from edgewise.kube.kinds.core import Pod
 from edgewise.testing.eventually import eventually
 from tests.e2e.sessions import workloads
 from tests.e2e.sessions.conftest import Rooms
@@ -83,7 +83,7 @@ async def test_the_life_of_a_session(rooms: Rooms, shell: Shell) -> None:
     )
 
     header, row = (await shell.run("list")).splitlines()
-    assert header.split() == ["NAME", "TEMPLATE", "CLIENTS", "READY", "LOST", "PODS", "AGE"]
+    assert header.split() == ["NAME", "TEMPLATE", "CLIENTS", "READY", "DISCONNECTED", "PODS", "AGE"]
     assert row.split()[:6] == ["life", "by-hand", "1", "1", "0", "1"]
     [everywhere] = [each for each in await shell.json("list", "-A") if each["name"] == "life"]
     assert (everywhere["namespace"], everywhere["ready"]) == (NAMESPACE, 1)
@@ -91,11 +91,11 @@ async def test_the_life_of_a_session(rooms: Rooms, shell: Shell) -> None:
     assert f"ann      Ready   {pod}   server/http {url}" in shown
     assert "ClientsReady   True" in shown
 
-    await shell.run("lose", "life", "ann")
-    await rooms.until("life", "ann", lambda has: has.phase == "WaitForReconnection")
+    await shell.run("disconnect", "life", "ann")
+    await rooms.until("life", "ann", lambda has: has.phase == "Disconnected")
     shown = await shell.run("show", "life")
-    assert "WaitForReconnection (9m left)" in shown
-    assert (await shell.json("show", "life"))["lost"] == 1
+    assert "Disconnected (9m left)" in shown
+    assert (await shell.json("show", "life"))["disconnected"] == 1
     assert await shell.run("join", "life", "ann", "--url") == f"{url}\n"
 
     assert await shell.run("leave", "life", "ann") == "ann left session life\n"
@@ -132,13 +132,16 @@ async def test_what_cannot_be_is_said_in_a_sentence(rooms: Rooms, shell: Shell) 
         assert (
             await shell.fails(*line) == "there is no session smal in namespace rooms: it has small"
         )
-    assert await shell.fails("lose", "small", "ann") == "ann is not in session small: it is empty"
+    assert (
+        await shell.fails("disconnect", "small", "ann")
+        == "ann is not in session small: it is empty"
+    )
     await shell.run("join", "small", "ann", "--wait")
     refused = await shell.fails("join", "small", "bob", "--wait")
     assert "1" in refused
     assert "maxClients" in refused
     assert "bob is not in session small: its clients are ann" in await shell.fails(
-        "lose", "small", "bob"
+        "disconnect", "small", "bob"
     )
     shell.options[-1] = "nowhere"
     said = await shell.fails("join", "small", "ann")
@@ -146,15 +149,22 @@ async def test_what_cannot_be_is_said_in_a_sentence(rooms: Rooms, shell: Shell) 
     await rooms.delete("small")
 
 
-async def test_without_an_operator_a_join_says_so(rooms: Rooms, shell: Shell) -> None:
+async def test_without_an_operator_clients_join_and_wait_and_nothing_else_is_taken(
+    rooms: Rooms, shell: Shell
+) -> None:
     await rooms.make("alone")
     await rooms.platform.operator.stop()
     try:
-        said = await shell.fails("join", "alone", "ann")
+        assert await shell.run("join", "alone", "ann") == "ann joined session alone\n"
+        assert await shell.run("join", "alone", "bob") == "bob joined session alone\n"
+        assert "left" in await shell.run("leave", "alone", "bob")
+        waits = await shell.fails("join", "alone", "ann", "--wait", "--timeout", "1")
+        refused = await shell.fails("create", "second", "--template", "alone")
     finally:
         await rooms.platform.operator.start()
-    assert said.startswith("nobody is there to check what you ask for; no operator is running")
-    assert said.endswith("start one with `edgewise operator`")
+    assert "is not ready after 1 s: no operator is running" in waits
+    assert refused.startswith("nobody is there to check what you ask for; no operator is running")
+    assert refused.endswith("start one with `edgewise local platform` or `edgewise operator`")
     await shell.run("join", "alone", "ann", "--wait")
     await rooms.delete("alone")
 
@@ -179,7 +189,7 @@ async def test_watching_without_a_terminal_tells_each_change(rooms: Rooms, shell
     [ann] = await rooms.join("seen", "ann")
     await until_said(f"seen/ann: Ready in {ann.pods['server']} http://")
     await rooms.say("seen", {"ann": False})
-    await until_said("seen/ann: WaitForReconnection in")
+    await until_said("seen/ann: Disconnected in")
     await rooms.leave("seen", "ann")
     await until_said("seen/ann: left")
     await rooms.delete("seen")

@@ -3,9 +3,9 @@ node takes its time to come back."""
 
 import pytest
 
-from edgewise.kube.core import Node
+from edgewise.kube.kinds.core import Node
 from edgewise.local import faults
-from edgewise.sessions.nodes import lost_since
+from edgewise.workloads.node_loss import lost_since
 from tests.e2e.sessions import workloads
 from tests.e2e.sessions.conftest import Rooms
 from tests.e2e.sessions.workloads import NAMESPACE

@@ -11,13 +11,14 @@ from msgspec import Meta
 
 from edgewise.api.crd import Column, CrdSpec, Scale, crd_of
 from edgewise.api.installation import NotEstablished, install
-from edgewise.api.registry import kinds
 from edgewise.api.schema import Rule, as_set, keyed_by, rules
+from edgewise.domain import all_kinds
 from edgewise.kube import errors
 from edgewise.kube.client import Client
 from edgewise.kube.conditions import Condition
-from edgewise.kube.extensions import CustomResourceDefinition
+from edgewise.kube.kinds.extensions import CustomResourceDefinition
 from edgewise.kube.objects import Kind, Object, Record
+from edgewise.operator import DOMAINS
 
 
 class Port(Record):
@@ -94,8 +95,8 @@ def manifest(namespace: str, **spec: Any) -> dict[str, Any]:
 
 
 async def test_the_crds_of_all_our_kinds_are_accepted_and_served(client: Client) -> None:
-    await install(client, kinds())
-    for kind in kinds():
+    await install(client, all_kinds(DOMAINS))
+    for kind in all_kinds(DOMAINS):
         found = await client.get(CustomResourceDefinition, crd_of(kind).metadata.name)
         assert found.established
         wrong = [c for c in found.status.conditions or () if c.type == "NonStructuralSchema"]

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from edgewise.kube.client import Client
-from edgewise.kube.core import Namespace
-from edgewise.local.engine import find_engine
+from edgewise.kube.kinds.core import Namespace
+from edgewise.local.engine.finding import find_engine
 from tests.integration.conftest import ApiServer
 
 CHART = Path(__file__).parents[3] / "deploy" / "chart"
@@ -90,7 +90,8 @@ async def installed(client: Client, helm: Helm) -> AsyncIterator[str]:
     # The CRDs may be there already, from another test: Helm has to be told that it may.
     helm("install", "edge", CHART, "--namespace", namespace, "--take-ownership")
     yield namespace
-    helm("uninstall", "edge", "--namespace", namespace, "--ignore-not-found")
+    # Here are no nodes that could run the Job before it.
+    helm("uninstall", "edge", "--namespace", namespace, "--ignore-not-found", "--no-hooks")
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 import pytest
 
-from edgewise.agents.gateway.watch import RoutedSession
-from edgewise.kube.admission import ValidatingWebhookConfiguration
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.core import Namespace, Pod, Secret
 from edgewise.kube.errors import Forbidden, NotFound
-from edgewise.kube.extensions import CustomResourceDefinition
+from edgewise.kube.kinds.admission import ValidatingWebhookConfiguration
+from edgewise.kube.kinds.core import Namespace, Pod, Secret, Service
+from edgewise.kube.kinds.extensions import CustomResourceDefinition
+from edgewise.sessions.route_source import RoutedSession
 from tests.integration.chart.conftest import CHART
 
 
@@ -22,12 +22,61 @@ async def test_an_upgrade_keeps_the_token_and_a_removal_keeps_the_sessions(clien
     assert await token(client, installed) == before
     await client.get(ValidatingWebhookConfiguration, "edgewise")
 
-    helm("uninstall", "edge", "--namespace", installed)
+    helm("uninstall", "edge", "--namespace", installed, "--no-hooks")
     assert await token(client, installed) == before
     await client.get(CustomResourceDefinition, "sessions.sessions.edgewise.dev")
     # Left behind, it would refuse every session for ever.
     with pytest.raises(NotFound):
         await client.get(ValidatingWebhookConfiguration, "edgewise")
+
+
+async def test_the_notes_ask_for_a_missing_address_with_the_whole_command(helm, installed):
+    notes = helm("get", "notes", "edge", "--namespace", installed)
+    # Without the flag, Helm would forget the image that was given at the installation.
+    command = f"helm upgrade edge CHART -n {installed} --reset-then-reuse-values --set "
+    assert f"{command}gateway.publicUrl=http://ADDRESS" in notes
+
+
+def given(**values):
+    return [
+        part
+        for name, value in values.items()
+        for part in ("--set", f"gateway.{name.replace('_', '.')}={value}")
+    ]
+
+
+async def ports_of(client, namespace):
+    service = await client.get(Service, "edgewise-gateway", namespace)
+    return {(port.protocol, port.port): port.node_port for port in service.spec.ports}
+
+
+async def test_on_nodes_the_ports_are_those_that_clients_are_told(client, helm, installed):
+    await client.delete(Service, "edgewise-gateway", installed)
+    entry = given(service_type="NodePort", service_httpNodePort=30080)
+    ports = given(ports_first=30000, ports_last=30003)
+    helm("upgrade", "edge", CHART, "--namespace", installed, *entry, *ports)
+    opened = await ports_of(client, installed)
+    assert opened.pop(("TCP", 80)) == 30080
+    assert opened == {
+        (protocol, port): port for protocol in ("TCP", "UDP") for port in range(30000, 30004)
+    }
+
+
+async def test_no_upgrade_loses_the_udp_ports(client, helm, installed):
+    """Helm's patch of ports that are both TCP and UDP would."""
+    upgrade = ("upgrade", "edge", CHART, "--namespace", installed)
+    before = await ports_of(client, installed)
+    helm(*upgrade, "--set", "gateway.replicas=3")
+    assert await ports_of(client, installed) == before
+    for values in (given(ports_last=20020), given(service_separateUdp="true")):
+        with pytest.raises(AssertionError, match="delete service edgewise-gateway"):
+            helm(*upgrade, *values)
+        assert await ports_of(client, installed) == before
+    await client.delete(Service, "edgewise-gateway", installed)
+    helm(*upgrade, *given(ports_last=20020))
+    after = await ports_of(client, installed)
+    assert after.keys() - before.keys() == {("TCP", 20020), ("UDP", 20020)}
+    assert before.keys() < after.keys()
 
 
 async def test_the_gateway_may_watch_sessions_and_nothing_else(account, installed):

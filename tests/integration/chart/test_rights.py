@@ -17,13 +17,16 @@ import aiohttp
 import msgspec
 import pytest
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Patch
-from edgewise.kube.core import Namespace, Pod
 from edgewise.kube.errors import NotFound
+from edgewise.kube.kinds.core import Namespace, Pod
+from edgewise.operator import DOMAINS
 from edgewise.testing.eventually import eventually
 from edgewise.testing.gateway_rig import LOOPBACK
 from edgewise.testing.ports import free_port
+from tests.integration.chart.tenants import AT_OTHER_TIMES, tenants_live
 
 TOKEN = "a-token-that-is-only-for-tests"
 NAMESPACE = "rights"
@@ -215,6 +218,7 @@ async def test_with_the_charts_rights_sessions_live_and_end(
     kubelet = asyncio.create_task(Kubelet(client).run())
     try:
         await live(client)
+        await tenants_live(client)
     finally:
         kubelet.cancel()
         await asyncio.gather(kubelet, return_exceptions=True)
@@ -227,6 +231,30 @@ async def test_with_the_charts_rights_sessions_live_and_end(
         assert {right for right in unused if not needed_at_other_times(*right)} == set()
 
 
+# What only a LatencyPlacement needs.
+OF_PLACEMENT = {
+    ("placement.edgewise.dev", "latencyplacements"),
+    ("placement.edgewise.dev", "latencyplacements/status"),
+    ("apps", "replicasets"),
+    ("", "persistentvolumeclaims"),
+    ("scheduling.k8s.io", "priorityclasses"),
+    ("", "secrets"),
+}
+
+# What requests for tenants need: tests/integration/tenancy runs them with these rights.
+ELSEWHERE = {
+    ("policy", "poddisruptionbudgets"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    *(
+        ("tenancy.edgewise.dev", f"{kind}{part}")
+        for kind in ("tenantrequests", "rolerequests", "clusterrolerequests")
+        for part in ("", "/status")
+    ),
+    ("tenancy.edgewise.dev", "tenantresourcequotas"),
+}
+
+
 def needed_at_other_times(group, resource, verb):
     """What a run without trouble does not show in the log."""
     bound = {"services", "configmaps", "deployments", "statefulsets", "jobs"}
@@ -235,11 +263,15 @@ def needed_at_other_times(group, resource, verb):
         return True  # it is read again when the answer to a write was in doubt
     if verb == "create" and resource in bound:
         return True  # an apply that creates is written down as a patch
+    if (group, resource) in OF_PLACEMENT or (resource, verb) == ("pods", "patch"):
+        return True  # no placement is here; tests/e2e/placement has them
+    if group == "games.edgewise.dev" or (group, resource) in ELSEWHERE:
+        return True
     if resource.endswith("/finalizers"):
         return True  # the API server asks for it on its own
-    return (group, resource, verb) in {
+    return (group, resource, verb) in AT_OTHER_TIMES | {
         ("events.k8s.io", "events", "patch"),  # the same thing said again is counted
-        ("sessions.edgewise.dev", "portclaims", "patch"),  # of an operator that crashed
+        ("exposure.edgewise.dev", "portclaims", "patch"),  # of an operator that crashed
         ("", "pods/exec", "create"),  # what later versions ask for instead of get
     }
 
@@ -262,12 +294,13 @@ def audited(api_server):
 
 
 async def granted(client, namespace, name):
-    paths = ["/apis/rbac.authorization.k8s.io/v1/clusterroles"]
-    paths.append(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles")
+    everywhere = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    paths = [f"{everywhere}/{name}", *(f"{everywhere}/{name}-{each.name}" for each in DOMAINS)]
+    paths.append(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/{name}")
     found = set()
     for path in paths:
         try:
-            role = msgspec.json.decode(await client.request("GET", f"{path}/{name}"))
+            role = msgspec.json.decode(await client.request("GET", path))
         except NotFound:
             continue
         found |= {
@@ -281,7 +314,7 @@ async def granted(client, namespace, name):
 
 
 async def live(client):
-    """A template, a session on it, a client that comes, is lost, returns and leaves."""
+    """A template, a session on it, a client that comes, is disconnected, returns and leaves."""
 
     async def make(kind, name, spec):
         document = {
@@ -324,7 +357,7 @@ async def live(client):
     await say({"bob": {"connected": False}})
 
     async def bob_is_lost():
-        return (await state()).clients["bob"].phase == "WaitForReconnection"
+        return (await state()).clients["bob"].phase == "Disconnected"
 
     await eventually(bob_is_lost, within=30)
     await say({"alice": None, "bob": None})

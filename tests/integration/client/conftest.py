@@ -1,4 +1,4 @@
-"""A fleet with its API, as the SDK meets it."""
+"""A hub with its API, as the SDK meets it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 
 from edgewise.agents.ping.agent import Address, ping_agent
 from edgewise.agents.ping.callers import Limits
-from edgewise.api.fleet import MemberCluster
+from edgewise.api.clusters import Cluster
 from edgewise.api.installation import install
 from edgewise.client import Edgewise
 from edgewise.kube.client import Client
 from edgewise.server.identity.api_tokens import token_id
 from edgewise.server.identity.principal import Role
-from edgewise.server.replica import Replica
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import KINDS, FleetRig, fleet_rig
+from edgewise.testing.hub_rig import KINDS, HubRig, hub_rig
+from edgewise.testing.sessions_replica import SessionsReplica
 
 HERE = Address("127.0.0.1", 0)
 
 
 class Scene:
-    def __init__(self, rig: FleetRig, replica: Replica, url: str, token: str) -> None:
+    def __init__(self, rig: HubRig, replica: SessionsReplica, url: str, token: str) -> None:
         self.rig = rig
         self.replica = replica
         self.url = url
@@ -38,7 +38,7 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
     """Two locations with ping agents, one replica with its API, a session `room-1`."""
     await install(client, KINDS)
     async with contextlib.AsyncExitStack() as stack:
-        rig = await stack.enter_async_context(fleet_rig(client))
+        rig = await stack.enter_async_context(hub_rig(client))
         await rig.add_template()
         for name in ("porto", "paris"):
             at = await stack.enter_async_context(
@@ -47,11 +47,11 @@ async def scene(client: Client) -> AsyncIterator[Scene]:
             ping = {"http": f"http://{at.http}/ping", "udp": str(at.udp)}
             await rig.add_member(name)
             body = {"spec": {"ping": ping}}
-            await client.patch(MemberCluster, name, rig.namespace, body=body)
+            await client.patch(Cluster, name, rig.namespace, body=body)
         replica = await rig.add_replica()
         url = await rig.add_server(replica)
         token = await rig.add_token(Role.APP, "arena")
-        await eventually(lambda: replica.hub.api_token(token_id(token)) is not None)
+        await eventually(lambda: replica.credentials.api_token(token_id(token)) is not None)
         async with Edgewise(url, token) as edgewise:
             await edgewise.create_session("demo", "room-1")
         yield Scene(rig, replica, url, token)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgewise.api.fleet import MemberCluster
+from edgewise.api.global_sessions import Location
 from edgewise.client import (
     AlreadySeated,
     ApiError,
@@ -19,15 +19,15 @@ from edgewise.client import (
     NotFound,
     NotReady,
     Unreachable,
-    views,
 )
-from edgewise.client import seat as seat_module
+from edgewise.client.sessions import seat as seat_module
+from edgewise.client.sessions import views
 from edgewise.client.transport import Transport
-from edgewise.kube.core import Secret
-from edgewise.server import views as server_views
+from edgewise.kube.kinds.core import Secret
 from edgewise.server.identity.api_tokens import secret_name, token_id
 from edgewise.server.identity.principal import Role
-from edgewise.server.joining import Wish
+from edgewise.sessions.hub import views as server_views
+from edgewise.sessions.hub.joining import JoinRequest
 from edgewise.testing.eventually import eventually
 from tests.integration.client.conftest import Scene
 
@@ -118,7 +118,7 @@ async def test_who_was_taken_for_lost_is_brought_back_by_a_heartbeat(scene: Scen
         session = scene.replica.hub.session("room-1")
         assert session is not None
         await scene.replica.joining.disconnect(session, "alice")
-        await eventually(lambda: seat.state == "lost")
+        await eventually(lambda: seat.state == "disconnected")
         await eventually(lambda: seat.ready, within=15)
 
 
@@ -131,13 +131,15 @@ async def test_who_sits_elsewhere_is_told_where(scene: Scene) -> None:
         assert await seats(scene) == {"alice"}
 
 
-async def test_a_full_fleet_lets_wait_and_then_says_so(scene: Scene) -> None:
+async def test_full_locations_let_wait_and_then_say_so(scene: Scene) -> None:
     await scene.rig.add_template("patient", queue_seconds=60)
     for name in ("porto", "paris"):
         body = {"spec": {"capacity": 0}}
-        await scene.rig.direct.patch(MemberCluster, name, scene.rig.namespace, body=body)
+        await scene.rig.direct.patch(Location, name, scene.rig.namespace, body=body)
     await eventually(lambda: scene.replica.hub.template("patient") is not None)
-    await eventually(lambda: all(each.state == "full" for each in scene.replica.fleet.locations()))
+    await eventually(
+        lambda: all(each.state == "full" for each in scene.replica.hub_view.locations())
+    )
     async with scene.edgewise() as edgewise:
         await edgewise.create_session("patient", "room-2")
         with pytest.raises(NotReady, match="number 1 in the queue"):
@@ -147,7 +149,7 @@ async def test_a_full_fleet_lets_wait_and_then_says_so(scene: Scene) -> None:
         async def open_up() -> None:
             await asyncio.sleep(0.5)
             body = {"spec": {"capacity": 1}}
-            await scene.rig.direct.patch(MemberCluster, "porto", scene.rig.namespace, body=body)
+            await scene.rig.direct.patch(Location, "porto", scene.rig.namespace, body=body)
 
         opening = asyncio.create_task(open_up())
         async with edgewise.join("room-2", client="bob", ready_within=30) as seat:
@@ -162,7 +164,7 @@ async def test_an_outage_of_the_hub_is_waited_out(scene: Scene) -> None:
     proxy = scene.rig.hub_proxies[0]
     proxy.refusing = True
     proxy.cut_all()
-    await eventually(lambda: not scene.replica.hub.mirror.ready)
+    await eventually(lambda: not scene.replica.hub.link.ready)
 
     async def heal() -> None:
         await asyncio.sleep(1)
@@ -188,7 +190,7 @@ async def test_a_token_that_is_revoked_shows_at_the_seat(
 
     monkeypatch.setattr(Transport, "call", counting)
     token = await scene.rig.add_token(Role.APP, "arena")
-    await eventually(lambda: scene.replica.hub.api_token(token_id(token)) is not None)
+    await eventually(lambda: scene.replica.credentials.api_token(token_id(token)) is not None)
     async with Edgewise(scene.url, token).join("room-1", client="alice", lease_seconds=3) as seat:
         assert seat.trouble is None
         changes = seat.changes()
@@ -205,7 +207,7 @@ async def test_a_token_that_is_revoked_shows_at_the_seat(
 
 async def test_mistakes_are_sentences(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seat_module, "LEAVE_SECONDS", 0.0)
-    with pytest.raises(EdgewiseError, match="begins with https"):
+    with pytest.raises(EdgewiseError, match="say https:"):
         async with Edgewise("edge.example.org", "x").join("room-1", client="alice"):
             pass
     with pytest.raises(Unreachable, match="does not answer"):
@@ -219,7 +221,7 @@ async def test_mistakes_are_sentences(scene: Scene, monkeypatch: pytest.MonkeyPa
     with pytest.raises(NotFound, match="no session 'room-9'"):
         async with scene.edgewise().join("room-9", client="alice"):
             pass
-    with pytest.raises(ApiError, match="client: ") as refused:
+    with pytest.raises(ApiError, match="client must have 1 to 63") as refused:
         async with scene.edgewise().join("room-1", client="a b"):
             pass
     assert refused.value.status == 400
@@ -232,7 +234,7 @@ async def test_an_application_looks_after_clients_itself(scene: Scene) -> None:
         assert {place.name for place in await edgewise.locations()} == {"porto", "paris"}
         placed = await edgewise.place("room-1", "alice", wait=10, lease_seconds=0)
         assert placed.ready
-        assert (await edgewise.disconnect("room-1", "alice")).state == "lost"
+        assert (await edgewise.disconnect("room-1", "alice")).state == "disconnected"
         assert (await edgewise.place("room-1", "alice", wait=10)).ready
         assert (await edgewise.client("room-1", "alice")).location == placed.location
         await edgewise.leave("room-1", "alice")
@@ -246,5 +248,5 @@ def test_sdk_and_server_mean_the_same_by_a_client() -> None:
     theirs = {field.encode_name for field in msgspec.structs.fields(server_views.ClientView)}
     assert ours <= theirs
     assert {"location", "latencies", "move", "leaseSeconds"} == {
-        field.encode_name for field in msgspec.structs.fields(Wish)
+        field.encode_name for field in msgspec.structs.fields(JoinRequest)
     }

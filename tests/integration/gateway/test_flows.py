@@ -13,7 +13,7 @@ from envoy.service.discovery.v3 import discovery_pb2
 from edgewise.agents.gateway.ads import SERVICE
 from edgewise.agents.gateway.resource import ResourceType
 from edgewise.testing.eventually import eventually
-from edgewise.testing.gateway_rig import LOOPBACK, UdpClient, route
+from edgewise.testing.gateway_rig import LOOPBACK, UdpClient, owner, route
 from tests.integration.gateway.conftest import running, short_directory
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -132,7 +132,7 @@ async def test_flows_go_on_while_the_agent_is_down_and_when_it_is_back(gateway, 
     # It knows nothing yet, and must not tell Envoy that there is nothing.
     await eventually(lambda: len(gateway.routing.streams) == 1)
     await flows.more(dict(flows.answered))
-    gateway.routing.show("ns/steady", served)
+    gateway.routing.show(owner("ns/steady"), served)
     await gateway.ready()
     assert responses(gateway) == 0, "a restart sends nothing that Envoy has"
 
@@ -238,11 +238,11 @@ async def test_a_route_is_acknowledged_only_when_every_envoy_has_it(gateway, pod
         await eventually(lambda: len(gateway.routing.streams) == 2)
         await eventually(lambda: not gateway.routing.unready)
         other.silent = True
-        outcome = await gateway.routing.push("ns/s", [route(pod, "seat-a")], timeout=0.3)
+        outcome = await gateway.routing.push(owner("ns/s"), [route(pod, "seat-a")], timeout=0.3)
         assert (outcome.acked, outcome.pending) == ([], ["seat-a/http"])
         assert gateway.routing.unready
         waiting = asyncio.create_task(
-            gateway.routing.push("ns/s", [route(pod, "seat-a")], timeout=10)
+            gateway.routing.push(owner("ns/s"), [route(pod, "seat-a")], timeout=10)
         )
         await asyncio.sleep(0)
         await other.speak()
@@ -257,7 +257,7 @@ async def test_an_envoy_that_went_away_holds_up_nobody(gateway, pods):
         await eventually(lambda: not gateway.routing.unready)
         other.silent = True
         waiting = asyncio.create_task(
-            gateway.routing.push("ns/s", [route(pod, "seat-a")], timeout=10)
+            gateway.routing.push(owner("ns/s"), [route(pod, "seat-a")], timeout=10)
         )
         await asyncio.sleep(0)
     assert (await waiting).acked == ["seat-a/http"]
@@ -299,7 +299,9 @@ async def test_a_connection_without_a_word_is_no_envoy(gateway, pods):
     mute = channel.stream_stream(f"/{SERVICE}/DeltaAggregatedResources")(wait_for_ready=True)
     try:
         await mute.wait_for_connection()
-        outcome = await gateway.routing.push("ns/s", [route(await pods("a"), "seat-a")], timeout=5)
+        outcome = await gateway.routing.push(
+            owner("ns/s"), [route(await pods("a"), "seat-a")], timeout=5
+        )
         assert outcome.acked == ["seat-a/http"]
         assert not gateway.routing.unready
     finally:

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from edgewise.testing.gateway_rig import LOOPBACK, route
+from edgewise.testing.gateway_rig import LOOPBACK, owner, route
 from edgewise.testing.ports import free_port
 from tests.integration.gateway.conftest import running, short_directory
 
@@ -362,5 +362,5 @@ class TestWildcardDomain:
         name = "seat-a.play.example.org"
         await gateway.serve("ns/s", route(pod, "seat-a", hostname=name))
         second = route(pod, "seat-a", port_name="second", hostname=name)
-        outcome = await gateway.routing.push("ns/s", [second], timeout=5)
+        outcome = await gateway.routing.push(owner("ns/s"), [second], timeout=5)
         assert "already taken" in outcome.rejected["seat-a/second"]

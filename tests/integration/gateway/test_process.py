@@ -13,18 +13,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from edgewise.api.exposure import Port
 from edgewise.api.installation import install
-from edgewise.api.sessions import (
-    ClientStatus,
-    PodTemplate,
-    Port,
-    Revision,
-    Session,
-    SessionSpec,
-)
+from edgewise.api.sessions import ClientStatus, PodTemplate, Revision, Session, SessionSpec
 from edgewise.kube.client import Client, Patch
 from edgewise.kube.config import load_access
-from edgewise.kube.core import Namespace
+from edgewise.kube.kinds.core import Namespace
 from edgewise.testing.eventually import eventually
 from edgewise.testing.gateway_rig import LOOPBACK, UdpClient
 from edgewise.testing.ports import free_port
@@ -212,6 +206,25 @@ async def test_a_killed_program_leaves_envoy_to_the_next_one(program, sessions, 
         assert await chat.receive_str(timeout=5) == "a again"
     second.send_signal(signal.SIGTERM)
     assert await asyncio.wait_for(second.wait(), 20) == 0
+    assert not exists(pid)
+
+
+async def test_told_to_end_twice_it_ends_at_once_and_envoy_with_it(program, sessions, pods, http):
+    pod = await pods("a")
+    key = await sessions.create()
+    await sessions.seat(key, pod, "seate")
+    process = await program.start("--drain-seconds=60")
+    await program.ready()
+    pid = program.envoy_pid()
+    async with http.ws_connect(f"{program.url}/s/seate/http/"):
+        process.send_signal(signal.SIGINT)
+
+        async def is_leaving():
+            return "shutting down" in await program.readiness()
+
+        await eventually(is_leaving)
+        process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.wait(), 10)
     assert not exists(pid)
 
 

@@ -17,7 +17,7 @@ import yaml
 from edgewise.kube import errors
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access, load_access
-from edgewise.kube.core import ConfigMap, Pod, ServiceAccount
+from edgewise.kube.kinds.core import ConfigMap, Pod, ServiceAccount
 
 
 def configured(api_server: Any, tmp_path: Path, **parts: dict[str, Any]) -> Access:

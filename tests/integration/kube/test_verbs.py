@@ -11,9 +11,9 @@ import pytest
 
 from edgewise.kube import errors
 from edgewise.kube.client import Client, Patch
-from edgewise.kube.coordination import Lease, LeaseSpec
-from edgewise.kube.core import ConfigMap, Namespace, Pod, Secret
 from edgewise.kube.dynamic import dynamic
+from edgewise.kube.kinds.coordination import Lease, LeaseSpec
+from edgewise.kube.kinds.core import ConfigMap, Namespace, Pod, Secret
 from edgewise.kube.objects import Kind
 
 

@@ -176,6 +176,21 @@ async def test_connections_of_one_caller_are_bounded_and_come_back() -> None:
         again[0].close()
 
 
+async def test_connections_that_the_agent_closes_are_counted_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """32 ordinary keep-alive connections that idle out must not be the last ones."""
+    monkeypatch.setattr("edgewise.agents.ping.http.IDLE_SECONDS", 0.1)
+    async with ping_agent(HERE, None, Limits(connections=3, connections_per_caller=2)) as at:
+        assert at.http is not None
+        for _ in range(4):
+            reader, writer = await asyncio.open_connection("127.0.0.1", at.http.port)
+            writer.write(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(5):
+                assert b"204" in await reader.read(), "and the agent ends it"
+            writer.close()
+
+
 async def test_an_address_that_is_taken_is_a_sentence(agent: Listening) -> None:
     with pytest.raises(BadAddress, match=r"cannot listen on TCP .* choose another address"):
         async with ping_agent(agent.http, None):

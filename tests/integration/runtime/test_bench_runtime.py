@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from edgewise.bench.copies import Copy
+from edgewise.bench.runtime.copies import Copy
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
 from edgewise.testing.eventually import eventually

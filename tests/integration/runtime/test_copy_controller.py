@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from edgewise.kube.client import Client
-from edgewise.kube.core import ConfigMap
 from edgewise.kube.errors import NotFound
-from edgewise.kube.events import Event
+from edgewise.kube.kinds.core import ConfigMap
+from edgewise.kube.kinds.events import Event
 from edgewise.testing.eventually import eventually
 from tests.integration.conftest import ApiServer
 

@@ -10,15 +10,15 @@ import pytest
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.core import ConfigMap, Secret
+from edgewise.kube.kinds.core import ConfigMap, Secret
 from edgewise.runtime.backoff import Backoff
-from edgewise.runtime.cache import Cache
+from edgewise.runtime.caching.cache import Cache
+from edgewise.runtime.caching.reflector import Reflector
+from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager
 from edgewise.runtime.metrics import Metrics
-from edgewise.runtime.reflector import Reflector
 from edgewise.runtime.requeue import Requeue
-from edgewise.runtime.selection import Selection
 from edgewise.runtime.watches import owned
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fault_proxy import FaultProxy, Upstream

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from edgewise.kube.client import Client
-from edgewise.kube.core import ConfigMap, Namespace, Pod
+from edgewise.kube.kinds.core import ConfigMap, Namespace, Pod
 from edgewise.kube.objects import Key
 from edgewise.runtime.api import Api
-from edgewise.runtime.selection import Selection
-from edgewise.runtime.shared_caches import SharedCaches
+from edgewise.runtime.caching.selection import Selection
+from edgewise.runtime.caching.shared_caches import SharedCaches
 
 HELD = {"finalizers": ["test.edgewise.dev/hold"]}
 

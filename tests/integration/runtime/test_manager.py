@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from edgewise.kube.client import Client, Patch
-from edgewise.kube.core import ConfigMap, Secret
 from edgewise.kube.errors import Conflict, NotFound
-from edgewise.kube.events import Event
+from edgewise.kube.kinds.core import ConfigMap, Secret
+from edgewise.kube.kinds.events import Event
 from edgewise.kube.objects import Key
+from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.conditions import ConditionSet, Finding
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.health_server import PortInUse
 from edgewise.runtime.manager import Election, Listen, Manager
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import NotUntilItChanges
-from edgewise.runtime.selection import Selection
 from edgewise.runtime.watches import CacheView, mapped, owned, read
 from edgewise.testing.eventually import eventually
 from tests.integration.runtime.widgets import Running, Widget, WidgetStatus

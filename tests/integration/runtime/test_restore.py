@@ -8,10 +8,10 @@ from pathlib import Path
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.core import ConfigMap, Namespace
-from edgewise.local.engine import find_engine
-from edgewise.runtime.selection import Selection
-from edgewise.runtime.shared_caches import SharedCaches
+from edgewise.kube.kinds.core import ConfigMap, Namespace
+from edgewise.local.engine.finding import find_engine
+from edgewise.runtime.caching.selection import Selection
+from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.testing.eventually import eventually
 from tests.integration.conftest import ApiServer
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from edgewise.kube.client import Client
-from edgewise.kube.core import ConfigMap
 from edgewise.kube.errors import ApiError
-from edgewise.runtime.selection import Selection, SelectorError
+from edgewise.kube.kinds.core import ConfigMap
+from edgewise.runtime.caching.selection import Selection, SelectorError
 
 VALUES = (None, "", "0", "5", "6", "10", "05", "-7", "007", "5.5", "five", "9223372036854775807")
 SELECTORS = (

@@ -1,4 +1,4 @@
-"""A fleet of namespaces on the one API server of the tests."""
+"""A hub and members that are namespaces on the one API server of the tests."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from edgewise.api.installation import install
 from edgewise.kube.client import Client
 from edgewise.server.identity.principal import Role
-from edgewise.testing.fleet_rig import KINDS, FleetRig, fleet_rig
+from edgewise.testing.hub_rig import KINDS, HubRig, hub_rig
 from tests.integration.server.http_client import Caller
 from tests.integration.server.scene import Scene
 
 
 @pytest.fixture
-async def rig(client: Client) -> AsyncIterator[FleetRig]:
+async def rig(client: Client) -> AsyncIterator[HubRig]:
     """Two members, `porto` and `paris`, a template, and no replica yet."""
     await install(client, KINDS)
-    async with fleet_rig(client) as rig:
+    async with hub_rig(client) as rig:
         await rig.add_template()
         await rig.add_member("porto")
         await rig.add_member("paris")
@@ -27,7 +27,7 @@ async def rig(client: Client) -> AsyncIterator[FleetRig]:
 
 
 @pytest.fixture
-async def scene(rig: FleetRig) -> AsyncIterator[Scene]:
+async def scene(rig: HubRig) -> AsyncIterator[Scene]:
     replica = await rig.add_replica()
     url = await rig.add_server(replica)
     async with aiohttp.ClientSession() as http:

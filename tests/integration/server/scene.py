@@ -6,23 +6,23 @@ from typing import Any
 
 from edgewise.server.identity.api_tokens import token_id
 from edgewise.server.identity.principal import Role
-from edgewise.server.replica import Replica
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.testing.hub_rig import HubRig
+from edgewise.testing.sessions_replica import SessionsReplica
 from tests.integration.server.http_client import Caller
 
 ALICE = "/v1/sessions/room-1/clients/alice"
 
 
 class Scene:
-    def __init__(self, rig: FleetRig, replica: Replica, app: Caller) -> None:
+    def __init__(self, rig: HubRig, replica: SessionsReplica, app: Caller) -> None:
         self.rig = rig
         self.replica = replica
         self.app = app
 
     async def caller(self, role: Role, application: str, **options: Any) -> Caller:
         token = await self.rig.add_token(role, application, **options)
-        await eventually(lambda: self.replica.hub.api_token(token_id(token)) is not None)
+        await eventually(lambda: self.replica.credentials.api_token(token_id(token)) is not None)
         return Caller(self.app.http, self.app.url, token)
 
     async def client(self, path: str = ALICE) -> Caller:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgewise.api.fleet import FleetSession
-from edgewise.kube.core import Secret
+from edgewise.api.global_sessions import GlobalSession
+from edgewise.kube.kinds.core import Secret
 from edgewise.server.identity.client_tokens import SECRET_NAME
 from edgewise.testing.eventually import eventually
 from tests.integration.server.scene import ALICE, Scene, made
@@ -73,5 +73,5 @@ async def test_where_nobody_has_a_token_nothing_is_written_for_a_removal(scene: 
     await made(scene.app)
     await scene.app("PUT", ALICE)
     await scene.app("DELETE", ALICE)
-    found = await scene.rig.direct.get(FleetSession, "room-1", scene.rig.namespace)
+    found = await scene.rig.direct.get(GlobalSession, "room-1", scene.rig.namespace)
     assert found.metadata.annotations == {}

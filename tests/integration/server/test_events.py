@@ -11,12 +11,12 @@ import aiohttp
 import msgspec
 import pytest
 
-from edgewise.kube.core import Secret
-from edgewise.server.http import event_routes
+from edgewise.kube.kinds.core import Secret
 from edgewise.server.identity.api_tokens import secret_name, token_id
 from edgewise.server.identity.principal import Role
+from edgewise.server.routes.sessions import events as event_routes
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.testing.hub_rig import HubRig
 from tests.integration.server.http_client import Caller
 from tests.integration.server.scene import ALICE, Scene, made, made_again
 
@@ -68,12 +68,14 @@ async def test_a_client_sees_itself_become_ready_move_and_go(scene: Scene) -> No
     await watcher.stop()
 
 
-async def test_who_reconnects_to_another_replica_misses_nothing(rig: FleetRig) -> None:
+async def test_who_reconnects_to_another_replica_misses_nothing(rig: HubRig) -> None:
     replicas = [await rig.add_replica() for _ in range(2)]
     urls = [await rig.add_server(replica) for replica in replicas]
     token = await rig.add_token(Role.APP, "arena")
     for replica in replicas:
-        await eventually(lambda hub=replica.hub: hub.api_token(token_id(token)) is not None)
+        await eventually(
+            lambda known=replica.credentials: known.api_token(token_id(token)) is not None
+        )
     async with aiohttp.ClientSession() as http:
         callers = [Caller(http, url, token) for url in urls]
         await made(callers[0])
@@ -99,19 +101,20 @@ async def test_who_reconnects_to_another_replica_misses_nothing(rig: FleetRig) -
         await lost.stop()
 
 
-async def test_the_whole_fleet_is_for_readers(scene: Scene) -> None:
+async def test_everything_is_for_readers(scene: Scene) -> None:
     reader = await scene.caller(Role.READER, "page")
     watcher = Watcher(reader, "/v1/events")
     await eventually(lambda: watcher.events)
     picture = watcher.named("snapshot")[0]
     assert [each["name"] for each in picture["locations"]] == ["paris", "porto"]
     await made(scene.app)
-    await scene.app("PUT", f"{ALICE}?wait=10")
+    await scene.app("PUT", f"{ALICE}?wait=10", {"location": "porto"})
     await eventually(lambda: any(data["ready"] == 1 for data in watcher.named("session")))
     scene.rig.members["porto"].cut()
     await eventually(
         lambda: any(data["state"] == "unhealthy" for data in watcher.named("location"))
     )
+    await eventually(lambda: any(data["suspect"] == 1 for data in watcher.named("session")))
     assert watcher.named("client") == []
     await watcher.stop()
     assert (await scene.app("GET", "/v1/events")).status == 403

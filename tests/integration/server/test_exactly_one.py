@@ -10,13 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from edgewise.kube.client import Client
-from edgewise.server.errors import AlreadySeated, Unavailable
-from edgewise.server.joining import Wish
-from edgewise.server.lifecycle import NewSession
-from edgewise.server.replica import Replica
+from edgewise.runtime.errors import Unavailable
+from edgewise.sessions.hub.errors import AlreadySeated
+from edgewise.sessions.hub.joining import JoinRequest
+from edgewise.sessions.hub.lifecycle import NewSession
 from edgewise.testing.eventually import eventually
 from edgewise.testing.faults import Asking, Fault
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.testing.hub_rig import HubRig
+from edgewise.testing.sessions_replica import SessionsReplica
 
 ROUNDS = 200
 CONVERGED_SECONDS = 20.0
@@ -49,24 +50,24 @@ def seeds() -> Iterator[int]:
     return iter(range(int(os.environ.get("EDGEWISE_SEED", "1")), 1_000_000))
 
 
-async def told(replica: Replica, session, client: str, location: str) -> str:
+async def told(replica: SessionsReplica, session, client: str, location: str) -> str:
     """Where the caller is told that the client sits; like the SDK, it tries again when asked."""
     for _ in range(100):
         try:
             joined = await replica.joining.join(
-                session, client, Wish(location=location, lease_seconds=0)
+                session, client, JoinRequest(location=location, lease_seconds=0)
             )
         except AlreadySeated as refused:
             return refused.location
         except Unavailable:
             await asyncio.sleep(0.02)
         else:
-            return joined.binding.spec.cluster
+            return joined.binding.spec.location
     raise AssertionError(f"{client} never got an answer")
 
 
 async def test_200_rounds_end_with_one_seat_each(
-    rig: FleetRig, client: Client, seeds: Iterator[int]
+    rig: HubRig, client: Client, seeds: Iterator[int]
 ) -> None:
     replicas = [await rig.add_replica() for _ in range(2)]
     new = NewSession(template="demo", name="room-1")
@@ -85,7 +86,7 @@ async def test_200_rounds_end_with_one_seat_each(
             told(replicas[1], session, who, "paris"),
         )
         binding = (await rig.bindings())[who]
-        assert set(answers) == {binding.spec.cluster}, who
+        assert set(answers) == {binding.spec.location}, who
 
     assert sum(trouble.count for trouble in troubles) > ROUNDS / 2
     for trouble in troubles:
@@ -96,12 +97,12 @@ async def test_200_rounds_end_with_one_seat_each(
         seats = await rig.seats("room-1")
         assert len(bindings) == ROUNDS
         for cluster in ("porto", "paris"):
-            expected = {c for c, binding in bindings.items() if binding.spec.cluster == cluster}
+            expected = {c for c, binding in bindings.items() if binding.spec.location == cluster}
             assert set(seats[cluster]) == expected
         assert all(
             entry == {"connected": True} for each in seats.values() for entry in each.values()
         )
 
     await eventually(one_seat_each, within=CONVERGED_SECONDS, every=0.2)
-    used = {binding.spec.cluster for binding in (await rig.bindings()).values()}
+    used = {binding.spec.location for binding in (await rig.bindings()).values()}
     assert used == {"porto", "paris"}

@@ -12,14 +12,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from edgewise.api.fleet import SECRET_LABEL, MemberCluster
-from edgewise.kube.core import Secret
-from edgewise.server.http.doorway import Rates
+from edgewise.api.global_sessions import Location
+from edgewise.api.secrets import SECRET_LABEL
+from edgewise.exposure.seats import seat_token
+from edgewise.kube.kinds.core import Secret
+from edgewise.server.http.guard import Rates
 from edgewise.server.identity.api_tokens import secret_name, token_id
 from edgewise.server.identity.principal import Role
-from edgewise.sessions.seats import seat_token
+from edgewise.sessions.hub.lookups import MISS_SECONDS
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.testing.hub_rig import HubRig
 from tests.integration.server.http_client import Caller
 from tests.integration.server.scene import ALICE, Scene, made, made_again
 
@@ -54,7 +56,7 @@ async def test_a_session_from_making_to_taking_down(scene: Scene) -> None:
         None,
     )
     lost = await app("POST", f"{ALICE}/disconnect")
-    assert (lost.status, lost.body["state"]) == (200, "lost")
+    assert (lost.status, lost.body["state"]) == (200, "disconnected")
     back = await app("POST", f"{ALICE}/heartbeat")
     assert back.body["client"]["state"] in ("joining", "ready")
 
@@ -137,19 +139,28 @@ async def test_what_belongs_to_others_is_not_there(scene: Scene) -> None:
 
 BAD_REQUESTS: list[tuple[str, str, Any, int, str]] = [
     ("GET", "/v1/nothing", None, 404, ""),
-    ("GET", "/v1/sessions/UPPER", None, 400, "session"),
+    ("GET", "/v1/sessions/UPPER", None, 400, "session must have 1 to 63 lower-case letters"),
     ("GET", "/v1/sessions/x%0A", None, 400, "session"),
     ("GET", "/v1/sessions/..%2F..%2Fsecrets", None, 404, ""),
     ("POST", "/v1/locations", None, 405, ""),
     ("POST", "/v1/sessions", {}, 400, "template"),
     ("POST", "/v1/sessions", {"template": "none"}, 422, "no template 'none'"),
     ("POST", "/v1/sessions", {"template": "demo", "surprise": 1}, 400, "surprise"),
-    ("POST", "/v1/sessions", {"template": "demo", "name": "-"}, 400, "name"),
+    ("POST", "/v1/sessions", {"template": "demo", "name": "-"}, 400, "name must have 1 to 63"),
     ("POST", "/v1/sessions", {"template": "demo", "locations": ["mars"]}, 422, "mars"),
-    ("PUT", "/v1/sessions/room-1/clients/al%20ice", None, 400, "client"),
+    ("PUT", "/v1/sessions/room-1/clients/al%20ice", None, 400, "client must have 1 to 63"),
     ("PUT", ALICE, {"latencies": {"porto": -1}}, 400, "latencies"),
     ("PUT", ALICE, {"latencies": {"porto": "near"}}, 400, "latencies"),
     ("PUT", ALICE, {"leaseSeconds": 1e9}, 400, "leaseSeconds"),
+    ("POST", "/v1/sessions", {"template": "=demo"}, 422, "cannot be the name of a template"),
+    (
+        "POST",
+        "/v1/sessions",
+        {"template": "demo,metadata.name=demo"},
+        422,
+        "cannot be the name of a template",
+    ),
+    ("POST", "/v1/sessions", {"template": "../demo"}, 422, "cannot be the name of a template"),
     ("PUT", ALICE, {"location": "mars"}, 422, "mars is not a known location"),
     ("PUT", ALICE, {"move": True}, 422, "a move needs a location"),
     ("PUT", ALICE, {"move": True, "location": "mars"}, 422, "mars is not a known location"),
@@ -231,11 +242,11 @@ async def test_a_revoked_token_stops_working(scene: Scene) -> None:
     await eventually(refused)
 
 
-async def test_too_many_requests_are_told_when_to_come_back(rig: FleetRig) -> None:
+async def test_too_many_requests_are_told_when_to_come_back(rig: HubRig) -> None:
     replica = await rig.add_replica()
     url = await rig.add_server(replica, rates=Rates(application=1, stranger=1))
     token = await rig.add_token(Role.APP, "arena")
-    await eventually(lambda: replica.hub.api_token(token_id(token)) is not None)
+    await eventually(lambda: replica.credentials.api_token(token_id(token)) is not None)
     async with aiohttp.ClientSession() as http:
         for caller, expected in ((Caller(http, url, token), 200), (Caller(http, url, "x"), 401)):
             statuses = []
@@ -254,7 +265,7 @@ async def test_cordoning_is_for_admins(scene: Scene) -> None:
     assert (changed.status, changed.body["state"]) == (200, "cordoned")
     assert (await admin("PATCH", "/v1/locations/mars", {"cordoned": True})).status == 404
     await made(scene.app)
-    await eventually(lambda: scene.replica.fleet.location("porto").state == "cordoned")  # type: ignore[union-attr]
+    await eventually(lambda: scene.replica.hub_view.location("porto").state == "cordoned")  # type: ignore[union-attr]
     joined = await scene.app("PUT", ALICE, {"latencies": {"porto": 1, "paris": 99}})
     assert joined.body["location"] == "paris"
 
@@ -326,12 +337,12 @@ async def test_turn_credentials_are_for_the_client_and_for_nobody_who_looks(scen
     await scene.rig.direct.create(secret)
     turn = {"urls": ["turn:192.0.2.7:3478"], "secret": "turn-porto"}
     body = {"spec": {"turn": turn}}
-    await scene.rig.direct.patch(MemberCluster, "porto", scene.rig.namespace, body=body)
+    await scene.rig.direct.patch(Location, "porto", scene.rig.namespace, body=body)
     hub = scene.replica.hub
 
     def known() -> bool:
-        cluster = hub.cluster("porto")
-        return cluster is not None and cluster.spec.turn.urls != [] and len(hub.secrets) > 3
+        location = hub.location("porto")
+        return location is not None and location.spec.turn.urls != [] and len(hub.secrets) > 3
 
     await eventually(known)
     await made(scene.app)
@@ -365,3 +376,32 @@ async def test_turn_credentials_are_for_the_client_and_for_nobody_who_looks(scen
     async for _, data, _ in scene.app.events("/v1/sessions/room-1/events"):
         assert data["clientsById"]["alice"]["iceServers"] == []
         break
+
+
+async def test_what_is_not_there_is_not_asked_for_again_and_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made(scene.app)
+    client = scene.replica.hub.client
+    asked: list[str] = []
+    request = client.request
+
+    async def counting(method: str, path: str, **options: Any) -> bytes:
+        if "/globalsessions/" in path or "/clientbindings/" in path or "fieldSelector" in options:
+            asked.append(path)
+        return await request(method, path, **options)
+
+    monkeypatch.setattr(client, "request", counting)
+    for path in ("/v1/sessions/nowhere", "/v1/sessions/room-1/clients/nobody"):
+        asked.clear()
+        began = time.monotonic()
+        answers = [await scene.app("GET", path) for _ in range(100)]
+        lasted = time.monotonic() - began
+        assert {answer.status for answer in answers} == {404}
+        assert len(asked) <= 1 + lasted / MISS_SECONDS
+    # What is made after that is there at once.
+    await made(scene.app, "nowhere")
+    assert (await scene.app("GET", "/v1/sessions/nowhere")).status == 200
+    joined = await scene.app("PUT", "/v1/sessions/room-1/clients/nobody")
+    assert joined.status == 201
+    assert (await scene.app("GET", "/v1/sessions/room-1/clients/nobody")).status == 200

@@ -7,17 +7,21 @@ from typing import Any
 import pytest
 import yaml
 
-from edgewise.api.fleet import KUBECONFIG_KEY, SECRET_LABEL, MemberCluster, MemberClusterSpec
-from edgewise.kube.core import Secret
-from edgewise.server import members
-from edgewise.server.joining import Wish
-from edgewise.server.lifecycle import NewSession
-from edgewise.server.replica import Replica
+from edgewise.api.clusters import KUBECONFIG_KEY, Cluster, ClusterSpec
+from edgewise.api.global_sessions import Location, LocationSpec
+from edgewise.api.secrets import SECRET_LABEL
+from edgewise.api.sessions import Session, SessionSpec, TemplateRef
+from edgewise.clusters import connections as members
+from edgewise.kube.kinds.core import Secret
+from edgewise.kube.paths import object_path
+from edgewise.sessions.hub.joining import JoinRequest
+from edgewise.sessions.hub.lifecycle import NewSession
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.testing.hub_rig import HubRig
+from edgewise.testing.sessions_replica import SessionsReplica
 
 
-async def add_member(rig: FleetRig, cluster: dict[str, Any], user: dict[str, Any]) -> None:
+async def add_member(rig: HubRig, cluster: dict[str, Any], user: dict[str, Any]) -> None:
     server = rig.members["porto"].proxy.access.server
     kubeconfig = {
         "current-context": "x",
@@ -29,15 +33,17 @@ async def add_member(rig: FleetRig, cluster: dict[str, Any], user: dict[str, Any
     secret = Secret.named("odd", rig.namespace, data={KUBECONFIG_KEY: content})
     secret.metadata.labels = {SECRET_LABEL: "kubeconfig"}
     await rig.direct.create(secret)
-    spec = MemberClusterSpec(kubeconfig_secret="odd")
-    await rig.direct.create(MemberCluster.named("odd", rig.namespace, spec=spec))
+    spec = ClusterSpec(kubeconfig_secret="odd")
+    await rig.direct.create(Cluster.named("odd", rig.namespace, spec=spec))
+    location = LocationSpec(cluster="odd")
+    await rig.direct.create(Location.named("odd", rig.namespace, spec=location))
 
 
-async def assert_the_others_serve(replica: Replica) -> None:
+async def assert_the_others_serve(replica: SessionsReplica) -> None:
     session, _ = await replica.lifecycle.create(
         NewSession(template="demo", name="room-1"), owner="arena"
     )
-    assert (await replica.joining.join(session, "alice", Wish())).new
+    assert (await replica.joining.join(session, "alice", JoinRequest())).new
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ async def assert_the_others_serve(replica: Replica) -> None:
     ],
 )
 async def test_a_kubeconfig_that_cannot_be_used(
-    rig: FleetRig, cluster: dict[str, Any], user: dict[str, Any], trouble: str
+    rig: HubRig, cluster: dict[str, Any], user: dict[str, Any], trouble: str
 ) -> None:
     await add_member(rig, cluster, user)
     replica = await rig.add_replica()
@@ -58,7 +64,7 @@ async def test_a_kubeconfig_that_cannot_be_used(
 
 
 async def test_a_failure_that_nobody_thought_of(
-    rig: FleetRig, monkeypatch: pytest.MonkeyPatch
+    rig: HubRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = members.access_in
 
@@ -73,3 +79,74 @@ async def test_a_failure_that_nobody_thought_of(
     await eventually(lambda: "(ZeroDivisionError)" in replica.members.trouble("odd"))
     assert "password" not in replica.members.trouble("odd")
     await assert_the_others_serve(replica)
+
+
+async def test_a_session_of_2000_clients_is_within_all_bounds(rig: HubRig) -> None:
+    replica = await rig.add_replica()
+    member = rig.members["porto"]
+    member.stand_in.holding_back = True
+    clients = [f"client-{number:04}" for number in range(2000)]
+    await rig.direct.create(
+        Session.named(
+            "big",
+            member.namespace,
+            spec=SessionSpec(
+                template_ref=TemplateRef(name="demo"),
+                clients={client: {"connected": True} for client in clients},
+            ),
+        )
+    )
+    url = "wss://edge.example.org/s/0123456789abcdef/web/"
+    status = {
+        "phase": "Ready",
+        "ready": True,
+        "pods": {"demo": "big-demo-0123456789", "turn": "big-turn-0123456789"},
+        "endpoints": {"demo": {"web": url, "media": url}, "turn": {"web": url}},
+        "tokens": {"demo": "a" * 64},
+    }
+    body = {"status": {"clients": dict.fromkeys(clients, status)}}
+    await rig.direct.patch(Session, "big", member.namespace, body=body, subresource="status")
+
+    def shown() -> bool:
+        mirrored = replica.members.get("porto")
+        assert mirrored is not None
+        big = mirrored.session("big")
+        return mirrored.ready and big is not None and len(big.status.clients) == 2000
+
+    await eventually(shown, within=20)
+    raw = await rig.direct.request("GET", object_path(Session.KIND, member.namespace, "big"))
+    bounds = members.BOUNDS
+    assert (len(raw) < bounds.object / 1.5, raw.count(b",") < bounds.values / 1.5) == (True, True)
+
+
+async def test_a_location_comes_and_goes_while_its_cluster_stays_connected(rig: HubRig) -> None:
+    replica = await rig.add_replica()
+    new = NewSession(template="demo", name="room-1")
+    session, _ = await replica.lifecycle.create(new, owner="arena")
+    await replica.joining.join(session, "alice", JoinRequest(location="porto"))
+    connection = replica.connections.get("porto")
+    location = await rig.direct.get(Location, "porto", rig.namespace)
+    await rig.direct.delete(Location, "porto", rig.namespace)
+
+    async def moved() -> bool:
+        return (await rig.bindings())["alice"].spec.location == "paris"
+
+    async def ready() -> bool:
+        return (await rig.direct.get(Cluster, "porto", rig.namespace)).status.health == "Ready"
+
+    await eventually(moved, within=15)
+    await eventually(ready, within=15)
+    assert [each.name for each in replica.hub_view.locations()] == ["paris"]
+    assert replica.connections.get("porto") is connection
+    await rig.direct.create(Location.named("porto", rig.namespace, spec=location.spec))
+    await eventually(lambda: rig.settled(replica), within=15)
+    await replica.joining.join(session, "bob", JoinRequest(location="porto"))
+
+    async def exactly_one() -> bool:
+        seats = await rig.seats("room-1")
+        return (set(seats["porto"]), set(seats["paris"])) == ({"bob"}, {"alice"})
+
+    await eventually(exactly_one, within=15)
+    assert replica.connections.get("porto") is connection
+    assert connection is not None
+    assert connection.ready

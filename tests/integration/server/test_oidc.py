@@ -17,7 +17,9 @@ from edgewise.server.http.serving import Listen, serving
 from edgewise.server.identity.authenticator import Authenticator
 from edgewise.server.identity.issuer_keys import IssuerError, IssuerKeys, fetch_over_http
 from edgewise.server.identity.oidc import Oidc, OidcSettings
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.server.identity.principal import Role
+from edgewise.testing.eventually import eventually
+from edgewise.testing.hub_rig import HubRig
 from tests.integration.server.http_client import Caller
 from tests.unit.server.identity.tokens import private_key, public_jwk
 
@@ -70,19 +72,28 @@ async def issuer() -> AsyncIterator[Issuer]:
     await runner.cleanup()
 
 
-async def test_an_application_comes_with_its_issuers_token(rig: FleetRig, issuer: Issuer) -> None:
+async def known(caller: Caller) -> bool:
+    return (await caller("GET", "/v1/sessions")).status == 200
+
+
+async def test_an_application_comes_with_its_issuers_token(rig: HubRig, issuer: Issuer) -> None:
     replica = await rig.add_replica()
     settings = OidcSettings(issuer=issuer.url, audience=AUDIENCE)
     oidc = Oidc(settings, IssuerKeys(issuer.url, fetch_over_http))
-    app = create_app(replica, Authenticator(replica.hub, oidc))
+    app = create_app(replica, Authenticator(replica.credentials, oidc))
     async with (
-        serving(app, Listen(port=0), at_end=replica.fleet.changes.close) as port,
+        serving(app, Listen(port=0), at_end=replica.close) as port,
         aiohttp.ClientSession() as http,
     ):
         url = f"http://127.0.0.1:{port}"
         ours = Caller(http, url, issuer.token())
         made = await ours("POST", "/v1/sessions", {"template": "demo", "name": "room-1"})
-        assert (made.status, made.body["owner"]) == (201, "arena")
+        assert (made.status, made.body["owner"]) == (201, "oidc:arena")
+        namesake = Caller(http, url, await rig.add_token(Role.APP, "arena"))
+        await eventually(lambda: known(namesake))
+        assert (await namesake("GET", "/v1/sessions/room-1")).status == 404
+        again = await namesake("POST", "/v1/sessions", {"template": "demo", "name": "room-1"})
+        assert (again.status, again.body["detail"]) == (409, "the name room-1 is taken")
         reader = Caller(http, url, issuer.token(edgewise_role=["reader"], sub="eve"))
         assert (await reader("GET", "/v1/sessions/room-1")).status == 200
         assert (await reader("DELETE", "/v1/sessions/room-1")).status == 403

@@ -9,7 +9,7 @@ import aiohttp
 from edgewise.server.identity.api_tokens import token_id
 from edgewise.server.identity.principal import Role
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.testing.hub_rig import HubRig
 from tests.integration.server.browser import Page, browser_page
 from tests.integration.server.http_client import Caller
 
@@ -29,6 +29,14 @@ async def shows(page: Page, selector: str, *words: str) -> None:
     await eventually(it_does, within=20, every=0.1)
 
 
+async def visible(page: Page) -> list[str]:
+    """What of the page's parts a person can see."""
+    ids = ["login", "forget", "overview"]
+    return list(
+        await page.run(f"{ids}.filter((id) => document.getElementById(id).getClientRects().length)")
+    )
+
+
 async def log_in(page: Page, token: str) -> None:
     await shows(page, "#login button:enabled", "Connect")
     await page.run(
@@ -37,13 +45,13 @@ async def log_in(page: Page, token: str) -> None:
     )
 
 
-async def test_a_person_sees_the_fleet_live(rig: FleetRig, tmp_path: Path) -> None:
+async def test_a_person_sees_all_clusters_live(rig: HubRig, tmp_path: Path) -> None:
     replica = await rig.add_replica()
     url = await rig.add_server(replica)
     admin_token = await rig.add_token(Role.ADMIN, "ops")
     app_token = await rig.add_token(Role.APP, "arena")
     for token in (admin_token, app_token):
-        await eventually(lambda t=token: replica.hub.api_token(token_id(t)) is not None)
+        await eventually(lambda t=token: replica.credentials.api_token(token_id(t)) is not None)
     async with aiohttp.ClientSession() as http, browser_page(tmp_path) as page:
         app = Caller(http, url, app_token)
         await page.go(url)
@@ -52,10 +60,11 @@ async def test_a_person_sees_the_fleet_live(rig: FleetRig, tmp_path: Path) -> No
         await log_in(page, "ewt_wrong")
         await shows(page, "#refusal", "not well formed")
         await log_in(page, app_token)
-        await shows(page, "#refusal", "an app may not watch the whole fleet")
+        await shows(page, "#refusal", "an app may not watch everything")
 
         await log_in(page, admin_token)
         await shows(page, "#connection", "live")
+        assert await visible(page) == ["forget", "overview"], "who is in needs no form to log in"
         await shows(page, "#locations", "porto", "paris", "ready")
         await shows(page, "#no-sessions", "No sessions.")
 
@@ -68,6 +77,7 @@ async def test_a_person_sees_the_fleet_live(rig: FleetRig, tmp_path: Path) -> No
 
         rig.members["porto"].cut()
         await shows(page, "[data-location=porto]", "unhealthy")
+        await shows(page, "#clients", "alice", "suspect")
         await shows(page, "#clients", "paris.test/s/room-1-alice")
         rig.members["porto"].heal()
         await shows(page, "[data-location=porto]", "ready")
@@ -90,7 +100,30 @@ async def test_a_person_sees_the_fleet_live(rig: FleetRig, tmp_path: Path) -> No
         assert [c for c in page.complaints if "401" not in c and "403" not in c] == []
 
 
-async def test_the_page_lets_nothing_else_run(rig: FleetRig, tmp_path: Path) -> None:
+async def test_a_link_logs_in_and_leaves_no_token_in_the_address(
+    rig: HubRig, tmp_path: Path
+) -> None:
+    replica = await rig.add_replica()
+    url = await rig.add_server(replica)
+    token = await rig.add_token(Role.READER, "somebody")
+    await eventually(lambda: replica.credentials.api_token(token_id(token)) is not None)
+    async with browser_page(tmp_path) as page:
+        await page.go(f"{url}/#token={token}")
+        await shows(page, "#connection", "live")
+        await shows(page, "#locations", "porto", "paris", "ready")
+        assert await page.run("location.href") == f"{url}/"
+        assert await visible(page) == ["forget", "overview"]
+        # In a tab that is open already, a link changes only what is behind the #.
+        await page.run("document.getElementById('forget').click()")
+        await shows(page, "#login", "API token")
+        assert await visible(page) == ["login"]
+        await page.run(f"location.hash = 'token={token}'")
+        await shows(page, "#connection", "live")
+        assert await page.run("location.href") == f"{url}/"
+        assert page.complaints == []
+
+
+async def test_the_page_lets_nothing_else_run(rig: HubRig, tmp_path: Path) -> None:
     replica = await rig.add_replica()
     url = await rig.add_server(replica)
     async with aiohttp.ClientSession() as http, browser_page(tmp_path) as page:

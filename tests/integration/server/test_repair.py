@@ -6,30 +6,30 @@ import asyncio
 import time
 from functools import partial
 
-from edgewise.api.fleet import FleetSession
+from edgewise.api.global_sessions import GlobalSession
 from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Client
-from edgewise.server.joining import Wish
-from edgewise.server.lifecycle import NewSession
-from edgewise.server.replica import Replica
+from edgewise.sessions.hub.joining import JoinRequest
+from edgewise.sessions.hub.lifecycle import NewSession
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import FleetRig, patiently
+from edgewise.testing.hub_rig import HubRig, patiently
+from edgewise.testing.sessions_replica import SessionsReplica
 
 CONVERGED_SECONDS = 10.0
 
 
-async def made(replica: Replica, name: str, **fields: object) -> FleetSession:
+async def made(replica: SessionsReplica, name: str, **fields: object) -> GlobalSession:
     new = NewSession(template="demo", name=name, **fields)  # type: ignore[arg-type]
     session, _ = await patiently(lambda: replica.lifecycle.create(new, owner="arena"))
     return session
 
 
-async def gone(rig: FleetRig) -> list[str]:
-    listing = await rig.direct.list(FleetSession, rig.namespace)
+async def gone(rig: HubRig) -> list[str]:
+    listing = await rig.direct.list(GlobalSession, rig.namespace)
     return sorted(session.metadata.name for session in listing.items)
 
 
-async def test_a_member_that_was_away_during_50_creates_and_50_deletes(rig: FleetRig) -> None:
+async def test_a_member_that_was_away_during_50_creates_and_50_deletes(rig: HubRig) -> None:
     replica, other = await rig.add_replica(), await rig.add_replica()
     old = await asyncio.gather(*(made(replica, f"old-{n}") for n in range(50)))
     porto = rig.members["porto"]
@@ -54,7 +54,7 @@ async def test_a_member_that_was_away_during_50_creates_and_50_deletes(rig: Flee
     assert await rig.sessions_in("paris") == new
 
 
-async def _holds(rig: FleetRig, member: str, names: list[str]) -> bool:
+async def _holds(rig: HubRig, member: str, names: list[str]) -> bool:
     return await rig.sessions_in(member) == names
 
 
@@ -62,16 +62,16 @@ async def _same(asked, expected: list[str]) -> bool:
     return await asked == expected
 
 
-async def test_clients_that_left_came_or_moved_meanwhile(rig: FleetRig) -> None:
+async def test_clients_that_left_came_or_moved_meanwhile(rig: HubRig) -> None:
     replica = await rig.add_replica()
     session = await made(replica, "room-1")
     for client in ("leaves", "moves", "loses", "stays"):
-        await replica.joining.join(session, client, Wish(location="porto", lease_seconds=0))
+        await replica.joining.join(session, client, JoinRequest(location="porto", lease_seconds=0))
     porto = rig.members["porto"]
     porto.cut()
     await eventually(lambda: replica.members.trouble("porto"))
     await replica.joining.leave(session, "leaves")
-    await replica.joining.join(session, "moves", Wish(location="paris", move=True))
+    await replica.joining.join(session, "moves", JoinRequest(location="paris", move=True))
     await replica.joining.disconnect(session, "loses")
     porto.heal()
     expected = {
@@ -81,10 +81,10 @@ async def test_clients_that_left_came_or_moved_meanwhile(rig: FleetRig) -> None:
     await eventually(lambda: _same(rig.seats("room-1"), expected), within=15)
 
 
-async def test_what_was_done_behind_our_back_is_undone(rig: FleetRig) -> None:
+async def test_what_was_done_behind_our_back_is_undone(rig: HubRig) -> None:
     replica = await rig.add_replica()
     session = await made(replica, "room-1")
-    await replica.joining.join(session, "alice", Wish(location="porto"))
+    await replica.joining.join(session, "alice", JoinRequest(location="porto"))
     porto, paris = rig.members["porto"].namespace, rig.members["paris"].namespace
     ghost = {"spec": {"clients": {"ghost": {"connected": True}, "alice": None}}}
     await rig.direct.patch(Session, "room-1", porto, body=ghost)
@@ -93,9 +93,7 @@ async def test_what_was_done_behind_our_back_is_undone(rig: FleetRig) -> None:
     await eventually(lambda: _same(rig.seats("room-1"), expected), within=15)
 
 
-async def test_a_session_that_somebody_else_made_is_left_alone(
-    rig: FleetRig, client: Client
-) -> None:
+async def test_a_session_that_somebody_else_made_is_left_alone(rig: HubRig, client: Client) -> None:
     await rig.direct.create(
         Session.named(
             "room-1",
@@ -105,16 +103,16 @@ async def test_a_session_that_somebody_else_made_is_left_alone(
     )
     replica = await rig.add_replica()
     session = await made(replica, "room-1")
-    joined = await replica.joining.join(session, "alice", Wish(latencies={"porto": 1.0}))
-    assert joined.binding.spec.cluster == "paris"
-    view = replica.fleet.session(session)
+    joined = await replica.joining.join(session, "alice", JoinRequest(latencies={"porto": 1.0}))
+    assert joined.binding.spec.location == "paris"
+    view = replica.hub_view.session(session)
     assert view.locations["porto"].state == "conflict"
     await replica.lifecycle.delete(session)
     await eventually(lambda: _same(gone(rig), []), within=15)
     assert await rig.seats("room-1") == {"porto": {"eve": {"connected": True}}}
 
 
-async def test_templates_are_copied_followed_and_removed(rig: FleetRig) -> None:
+async def test_templates_are_copied_followed_and_removed(rig: HubRig) -> None:
     replica = await rig.add_replica()
     assert replica.hub.template("demo") is not None
     namespaces = [member.namespace for member in rig.members.values()]
@@ -138,7 +136,7 @@ async def test_templates_are_copied_followed_and_removed(rig: FleetRig) -> None:
     await eventually(lambda: _same(copies(), []))
 
 
-async def test_a_member_that_comes_later_gets_everything(rig: FleetRig) -> None:
+async def test_a_member_that_comes_later_gets_everything(rig: HubRig) -> None:
     replica = await rig.add_replica()
     await made(replica, "room-1")
     await made(replica, "room-2", locations=["porto"])
@@ -146,11 +144,11 @@ async def test_a_member_that_comes_later_gets_everything(rig: FleetRig) -> None:
     await eventually(lambda: _holds(rig, "rome", ["room-1"]), within=15)
 
 
-async def test_the_second_replica_takes_over_the_repair(rig: FleetRig) -> None:
+async def test_the_second_replica_takes_over_the_repair(rig: HubRig) -> None:
     replica, other = await rig.add_replica(), await rig.add_replica()
     await eventually(lambda: replica.leading)
     session = await made(replica, "room-1")
-    await replica.joining.join(session, "alice", Wish(location="porto"))
+    await replica.joining.join(session, "alice", JoinRequest(location="porto"))
     rig.hub_proxies[0].refusing = True  # the leader cannot renew any more
     rig.hub_proxies[0].cut_all()
     await rig.direct.patch(

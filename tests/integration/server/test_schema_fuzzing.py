@@ -10,11 +10,11 @@ from pathlib import Path
 
 import aiohttp
 
-from edgewise.server.http.doorway import Rates
+from edgewise.server.http.guard import Rates
 from edgewise.server.identity.api_tokens import token_id
 from edgewise.server.identity.principal import Role
 from edgewise.testing.eventually import eventually
-from edgewise.testing.fleet_rig import FleetRig
+from edgewise.testing.hub_rig import HubRig
 from tests.integration.server.http_client import Caller
 
 # A stream has no end to wait for, and a wait has one that takes too long for thousands of calls.
@@ -40,11 +40,11 @@ parameters = { "path.session" = "room-2" }
 EXCLUDED = "positive_data_acceptance,negative_data_rejection"
 
 
-async def test_no_call_finds_a_mistake_of_ours(rig: FleetRig, tmp_path: Path) -> None:
+async def test_no_call_finds_a_mistake_of_ours(rig: HubRig, tmp_path: Path) -> None:
     replica = await rig.add_replica()
     url = await rig.add_server(replica, rates=Rates(client=1e6, application=1e6, stranger=1e6))
     token = await rig.add_token(Role.ADMIN, "ops")
-    await eventually(lambda: replica.hub.api_token(token_id(token)) is not None)
+    await eventually(lambda: replica.credentials.api_token(token_id(token)) is not None)
     config = tmp_path / "schemathesis.toml"
     config.write_text(CONFIG)
     async with aiohttp.ClientSession() as http:

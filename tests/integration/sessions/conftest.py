@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from edgewise.api.exposure import PortClaim
 from edgewise.api.installation import install
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
+from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.client import Client
 from tests.integration.sessions.stage import Nodes, Stage
 

@@ -11,25 +11,26 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.sessions import ClientStatus, PortClaim, Session, SessionTemplate
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
+from edgewise.exposure.publishing import Ack
+from edgewise.exposure.route import Owner, Route
+from edgewise.exposure.site import PortRange, Site
 from edgewise.kube.client import Client
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Pod
 from edgewise.kube.errors import Conflict, KubeError, NotFound
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Object
-from edgewise.runtime.cache import Cache
+from edgewise.runtime.caching.cache import Cache
+from edgewise.runtime.caching.selection import Selection
+from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.manager import Election, Manager
-from edgewise.runtime.selection import Selection
-from edgewise.runtime.shared_caches import SharedCaches
 from edgewise.sessions import names
-from edgewise.sessions.books import Books
 from edgewise.sessions.controller import SessionController
+from edgewise.sessions.indexes.indexes import Indexes
 from edgewise.sessions.metrics import SessionMetrics
 from edgewise.sessions.orders import ResetPod
-from edgewise.sessions.publish import Ack
-from edgewise.sessions.routes import Route
-from edgewise.sessions.site import PortRange, Site
-from edgewise.sessions.template_controller import TemplateController
+from edgewise.sessions.pool.controller import TemplateController
 from edgewise.testing.eventually import eventually
 
 API = "sessions.edgewise.dev/v1alpha1"
@@ -38,10 +39,10 @@ _addresses = itertools.count(1)
 
 class Gateways:
     def __init__(self) -> None:
-        self.told: list[tuple[str, Sequence[Route]]] = []
+        self.told: list[tuple[Owner, Sequence[Route]]] = []
 
-    async def publish(self, session_key: str, routes: Sequence[Route]) -> Ack:
-        self.told.append((session_key, routes))
+    async def publish(self, owner: Owner, routes: Sequence[Route]) -> Ack:
+        self.told.append((owner, routes))
         return Ack(acked={route.id for route in routes})
 
 
@@ -146,12 +147,10 @@ class Stage:
         )
 
     def manager(self, *, election: Election | None = None) -> Manager:
-        books = Books(self.site)
+        books = Indexes(self.site)
         sessions = SessionController(books, self.gateways, Cleaners(), metrics=self.metrics)
         templates = TemplateController(books, Cleaners(), metrics=self.metrics)
-        manager = Manager(self.client, [sessions, templates], election=election)
-        sessions.wake, templates.wake = (workers.queue.add for workers in manager.workers)
-        return manager
+        return Manager(self.client, [sessions, templates], election=election)
 
     @contextlib.asynccontextmanager
     async def operator(self, **options: Any) -> AsyncIterator[Manager]:
@@ -226,7 +225,7 @@ class Stage:
         found = await self.client.list(kind, namespace)
         if kind is PortClaim:
             mine = f"{self.namespace}/"
-            return sum(1 for each in found.items if each.spec.session.startswith(mine))
+            return sum(1 for each in found.items if each.spec.owner.startswith(mine))
         return len(found.items)
 
     async def nothing_left(self, *, within: float = 20.0) -> None:

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
-from edgewise.kube.apps import Deployment, Job, StatefulSet
-from edgewise.kube.core import ConfigMap, Pod, Service
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.errors import NotFound
-from edgewise.kube.events import Event
+from edgewise.kube.kinds.apps import Deployment, Job, StatefulSet
+from edgewise.kube.kinds.core import ConfigMap, Pod, Service
+from edgewise.kube.kinds.events import Event
 from edgewise.runtime.leadership import Timing
 from edgewise.runtime.manager import Election
 from edgewise.sessions import names
-from edgewise.sessions.routes import routes_of
+from edgewise.sessions.route_source import routes_of
 from edgewise.testing.eventually import eventually
+from edgewise.workloads.children import CHILD
 from tests.integration.conftest import ApiServer
 from tests.integration.sessions.stage import Stage, pod_template
 
@@ -37,7 +39,7 @@ async def test_a_session_from_beginning_to_end(stage: Stage) -> None:
         before = await stage.record("ann")
 
         await stage.clients(ann=False)
-        await eventually(lambda: _phase(stage, "ann", "WaitForReconnection"))
+        await eventually(lambda: _phase(stage, "ann", "Disconnected"))
         await stage.clients(ann=True)
         await eventually(lambda: _phase(stage, "ann", "Ready"))
         assert await stage.record("ann") == before
@@ -201,7 +203,7 @@ async def test_bound_resources_come_and_go(scope: str, stage: Stage) -> None:
 
         async def all_gone() -> None:
             for kind, _ in BOUND.values():
-                found = await stage.client.list(kind, stage.namespace, labels=names.CHILD)
+                found = await stage.client.list(kind, stage.namespace, labels=CHILD)
                 left = [each for each in found.items if not each.metadata.deleting]
                 assert not left
 
@@ -416,7 +418,7 @@ async def test_another_operator_takes_over(stage: Stage) -> None:
             await stage.ready("ann", "bob")
             assert not second.acting
             await stage.clients(ann=False)
-            await eventually(lambda: _phase(stage, "ann", "WaitForReconnection"))
+            await eventually(lambda: _phase(stage, "ann", "Disconnected"))
             first.stop()
             await eventually(lambda: second.acting, within=10)
             await eventually(lambda: _phase(stage, "ann", "Expired"), within=15)

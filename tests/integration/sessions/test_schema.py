@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from edgewise.api.exposure import PortClaim
 from edgewise.api.installation import install
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
-from edgewise.kube.client import Client
-from edgewise.kube.errors import Invalid
+from edgewise.api.sessions import Session, SessionTemplate
+from edgewise.kube.client import Client, Patch
+from edgewise.kube.errors import Conflict, Invalid
 
 API = "sessions.edgewise.dev/v1alpha1"
 POD = {"spec": {"containers": [{"name": "main", "image": "room"}]}}
@@ -148,3 +149,33 @@ async def test_who_owns_a_field_is_not_noted_for_each_client(
     )
     applied = await served.apply({**manifest, "metadata": {"name": "x", "namespace": namespace}})
     assert "c-99" not in str(applied["metadata"]["managedFields"])
+
+
+async def test_clients_are_one_value_for_server_side_apply_and_many_for_a_merge_patch(
+    served: Client, namespace: str
+) -> None:
+    """As the how-to says: what several managers may use, and what they may not."""
+    pods = {"podTemplates": [pod_template()]}
+    room = {**session(**pods), "metadata": {"name": "room", "namespace": namespace}}
+    await served.apply(room, field_manager="gitops")
+
+    async def merge(client: str, entry: dict[str, bool] | None) -> None:
+        body = {"spec": {"clients": {client: entry}}}
+        await served.patch(Session, "room", namespace, body=body, type=Patch.MERGE)
+
+    async def clients() -> set[str]:
+        return set((await served.get(Session, "room", namespace)).spec.clients)
+
+    await merge("ann", {"connected": True})
+    await merge("bob", {"connected": True})
+    # A manifest that leaves the clients out does not touch them.
+    await served.apply(room, field_manager="gitops")
+    assert await clients() == {"ann", "bob"}
+    await merge("bob", None)
+    assert await clients() == {"ann"}
+
+    cleo = {"clients": {"cleo": {"connected": True}}, **pods}
+    with pytest.raises(Conflict):
+        await served.apply({**room, "spec": cleo}, field_manager="other", force=False)
+    await served.apply({**room, "spec": cleo}, field_manager="other")
+    assert await clients() == {"cleo"}, "by force it puts out those of others"

@@ -11,19 +11,25 @@ from typing import Any
 import pytest
 
 from edgewise.kube import errors
-from edgewise.kube.admission import (
+from edgewise.kube.client import Client, Patch
+from edgewise.kube.kinds.admission import (
     LabelSelector,
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
-from edgewise.kube.client import Client, Patch
-from edgewise.kube.core import ConfigMap, Secret
+from edgewise.kube.kinds.core import ConfigMap, Secret
 from edgewise.kube.objects import Key
-from edgewise.runtime.admission import AdmissionRequest, Allowed, Denied, Mutated, Verdict
-from edgewise.runtime.certificate_authority import split_bundle
-from edgewise.runtime.certificate_rotation import Policy
-from edgewise.runtime.certificates import INJECTED, ROTATE, CertificateKeeper
-from edgewise.runtime.webhooks import PortInUse, Target, Webhook, WebhookServer, configurations
+from edgewise.runtime.webhooks.admission import AdmissionRequest, Allowed, Denied, Mutated, Verdict
+from edgewise.runtime.webhooks.certificate_authority import split_bundle
+from edgewise.runtime.webhooks.certificate_rotation import Policy
+from edgewise.runtime.webhooks.certificates import INJECTED, ROTATE, CertificateKeeper
+from edgewise.runtime.webhooks.serving import (
+    PortInUse,
+    Target,
+    Webhook,
+    WebhookServer,
+    configurations,
+)
 from edgewise.testing.eventually import eventually
 
 SECRET = "edgewise-webhooks"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgewise.sessions.turn import TurnRealm
+from edgewise.exposure.turn import TurnRealm
 
 CONFIGURATION = Path(__file__).parents[3] / "deploy" / "turn" / "turnserver.conf"
 SECRET = "a secret for tests, of good length"

@@ -19,7 +19,7 @@ from webrtc_detector.measure import Filming, Target, measure
 from webrtc_detector.relay_check import allocate
 from webrtc_detector.server import application
 
-from edgewise.sessions.turn import TurnRealm
+from edgewise.exposure.turn import TurnRealm
 from tests.integration.webrtc.conftest import FILMING, login, settings
 from tests.integration.webrtc.coturn import SECRET, Coturn, free_ports
 

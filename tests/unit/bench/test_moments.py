@@ -1,6 +1,6 @@
 """When measurements begin."""
 
-from edgewise.bench.join import LOOP_SECONDS, moments
+from edgewise.bench.sessions.join import LOOP_SECONDS, moments
 
 
 def test_rounds_begin_in_all_parts_of_the_kubelets_second() -> None:

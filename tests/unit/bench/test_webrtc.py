@@ -10,14 +10,19 @@ import msgspec
 import pytest
 
 from edgewise.api.sessions import SessionTemplate
-from edgewise.bench import webrtc_sample
-from edgewise.bench.join_webrtc import Connected, figures, target
-from edgewise.bench.webrtc_films import Film, FilmFailed, Line
-from edgewise.bench.webrtc_sample import NoSample, check_sample, cold_template, sample_template
+from edgewise.bench.sessions import webrtc_sample
+from edgewise.bench.sessions.webrtc import Connected, figures, target
+from edgewise.bench.sessions.webrtc_films import Film, FilmFailed, Line
+from edgewise.bench.sessions.webrtc_sample import (
+    NoSample,
+    check_sample,
+    cold_template,
+    sample_template,
+)
 from edgewise.client import IceServer, Seat
-from edgewise.client.seat import Wish
+from edgewise.client.sessions.seat import JoinRequest
+from edgewise.client.sessions.views import ClientView
 from edgewise.client.transport import Transport
-from edgewise.client.views import ClientView
 
 
 def connected(boxes: float, *pictures: float) -> Connected:
@@ -70,7 +75,7 @@ def test_without_the_repository_or_the_library_one_sentence_says_so(
 
 
 def seat(**view: Any) -> Seat:
-    found = Seat(Transport("http://127.0.0.1:1", ""), "webrtc", "c1", Wish(), owns=False)
+    found = Seat(Transport("http://127.0.0.1:1", ""), "webrtc", "c1", JoinRequest(), owns=False)
     found._view = ClientView(session="webrtc", client="c1", state="ready", **view)
     return found
 

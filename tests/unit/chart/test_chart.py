@@ -17,10 +17,12 @@ import yaml
 from typer.main import get_command
 
 from edgewise.cli.main import COMMANDS
+from edgewise.tenancy.requests.roles import REQUESTER_ROLE
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart"
 GOLDEN = Path(__file__).parent / "golden"
+CLUSTER_OBJECTS = CHART / "files" / "cluster-objects"
 SECRETS = {"secrets": {"controlToken": "a-token-that-is-only-for-tests"}}
 VARIANTS = {
     "default": {},
@@ -42,10 +44,15 @@ VARIANTS = {
     "host-ports": {
         "gateway": {"hostPort": True, "ports": {"first": 20000, "last": 20001}},
         "operator": {
+            "domains": ["sessions"],
             "gatewayApi": "gateways/edge",
             "nodeHost": "nodes.example.org",
             "tolerations": [{"operator": "Exists"}],
             "extraArgs": ["--more"],
+        },
+        "networkPolicies": {
+            "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/28"}}],
+            "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
         },
     },
     "host-network": {
@@ -53,6 +60,14 @@ VARIANTS = {
             "hostNetwork": True,
             "ports": {"first": 20000, "last": 32767},
             "service": {"type": "NodePort"},
+        }
+    },
+    "node-ports": {
+        "gateway": {
+            "publicUrl": "http://node.example.org:30080",
+            "domain": "play.example.org",
+            "ports": {"first": 30000, "last": 30001},
+            "service": {"type": "NodePort", "httpNodePort": 30080, "hostNodePort": 30081},
         }
     },
     "two-load-balancers": {
@@ -66,9 +81,25 @@ VARIANTS = {
             },
         }
     },
+    "all-goes-with-it": {"crds": {"keep": False}, "gateway": {"ports": {"last": 20000}}},
+    "with-reports": {
+        "reports": {"enabled": True, "service": {"type": "NodePort", "nodePort": 31883}},
+        "ping": {"enabled": True},
+        "gateway": {"ports": {"last": 20000}},
+    },
+    "another-broker": {
+        "reports": {
+            "enabled": True,
+            "brokerSecret": "broker",
+            "publicBroker": "mqtts://broker.example.org",
+        },
+        "gateway": {"ports": {"last": 20000}},
+    },
     "operator-only": {
         "gateway": {"enabled": False},
+        "operator": {"checkAuthors": False},
         "crds": {"install": False},
+        "uninstall": {"hook": False},
         "secrets": {"createControlToken": False},
     },
 }
@@ -129,7 +160,9 @@ def of_kind(rendered, kind):
 
 def pods(rendered):
     return {
-        one["metadata"]["name"]: one["spec"]["template"] for one in of_kind(rendered, "Deployment")
+        one["metadata"]["name"]: one["spec"]["template"]
+        for kind in ("Deployment", "DaemonSet", "Job")
+        for one in of_kind(rendered, kind)
     }
 
 
@@ -143,8 +176,15 @@ def containers(rendered):
 
 def test_it_renders_what_it_rendered(variant):
     name, text = variant
-    # The CRDs have a check of their own, and would bury everything else.
-    shown = [one for one in objects(text) if one["kind"] != "CustomResourceDefinition"]
+    # CRDs and cluster objects have a check of their own, and would bury everything else.
+    files = [yaml.safe_load_all(file.read_text()) for file in CLUSTER_OBJECTS.glob("*.yaml")]
+    theirs = {(one["kind"], one["metadata"]["name"]) for file in files for one in file}
+    shown = [
+        one
+        for one in objects(text)
+        if one["kind"] != "CustomResourceDefinition"
+        and (one["kind"], one["metadata"]["name"]) not in theirs
+    ]
     now = yaml.safe_dump_all(shown, sort_keys=True, width=100)
     file = GOLDEN / f"{name}.yaml"
     if os.environ.get("EDGEWISE_REWRITE_GOLDEN"):
@@ -202,6 +242,10 @@ def test_whoever_runs_has_an_account_and_may_do_only_what_is_listed(rendered):
                 assert "*" not in rule[field], role["metadata"]["name"]
     for binding in of_kind(rendered, "ClusterRoleBinding") + of_kind(rendered, "RoleBinding"):
         assert binding["roleRef"]["name"] in {role["metadata"]["name"] for role in roles}
+        if binding["metadata"]["name"] == REQUESTER_ROLE:
+            # Whoever logs in may ask; what they ask for is decided by others.
+            assert {subject["name"] for subject in binding["subjects"]} == {"system:authenticated"}
+            continue
         assert {subject["name"] for subject in binding["subjects"]} <= accounts
 
 
@@ -224,8 +268,35 @@ def test_two_of_each_and_never_all_of_them_away(rendered):
         one["metadata"]["name"]: one["spec"] for one in of_kind(rendered, "PodDisruptionBudget")
     }
     for deployment in of_kind(rendered, "Deployment"):
+        if deployment["metadata"]["name"] == "edgewise-reports":
+            # Reports are counted in the memory of one, and come again within seconds.
+            assert deployment["spec"]["replicas"] == 1
+            continue
         assert deployment["spec"]["replicas"] == 2
         assert budgets[deployment["metadata"]["name"]]["maxUnavailable"] == 1
+
+
+def test_the_operator_is_reached_at_two_ports_only(rendered):
+    (policy,) = of_kind(rendered, "NetworkPolicy")
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    (operator,) = (
+        container for _, container in containers(rendered) if container["name"] == "operator"
+    )
+    named = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+    assert sorted(named) == sorted(port["name"] for port in operator["ports"])
+    assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+
+
+def test_who_may_reach_the_operator_can_be_said(helm):
+    values = {"webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/28"}}], "metricsFrom": []}
+    (policy,) = of_kind(
+        objects(render(helm, merged(SECRETS, {"networkPolicies": values}))), "NetworkPolicy"
+    )
+    webhook, metrics = policy["spec"]["ingress"]
+    assert webhook["from"] == values["webhookFrom"]
+    assert "from" not in metrics
+    off = objects(render(helm, merged(SECRETS, {"networkPolicies": {"enabled": False}})))
+    assert of_kind(off, "NetworkPolicy") == []
 
 
 def test_no_secret_is_in_the_arguments_of_a_program(rendered):
@@ -253,6 +324,23 @@ def test_the_control_token_is_kept_when_the_chart_goes(helm):
     assert secret["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
+def test_what_is_not_to_be_kept_goes_with_the_chart(helm):
+    rendered = objects(render(helm, VARIANTS["all-goes-with-it"]))
+    for one in rendered:
+        assert "helm.sh/resource-policy" not in (one["metadata"].get("annotations") or {})
+    [job] = of_kind(rendered, "Job")
+    assert "--delete-sessions" in job["spec"]["template"]["spec"]["containers"][0]["args"]
+    [job] = of_kind(objects(render(helm, {})), "Job")
+    assert "--delete-sessions" not in job["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_the_rights_to_uninstall_exist_only_while_it_happens(rendered):
+    for one in rendered:
+        hook = (one["metadata"].get("annotations") or {}).get("helm.sh/hook")
+        part = one["metadata"].get("labels", {}).get("app.kubernetes.io/component")
+        assert (hook == "pre-delete") == (part == "uninstall"), one["metadata"]["name"]
+
+
 def test_a_control_token_that_nobody_gives_is_random_and_long_enough(helm):
     nothing = {"secrets": {"controlToken": ""}}
     tokens = [
@@ -276,6 +364,16 @@ def test_the_seat_key_is_no_part_of_the_chart(rendered):
         ({"gateway": {"ports": {"first": 20000, "last": 40000}}}, "below 32768"),
         ({"gateway": {"ports": {"first": 20000, "last": 20500}}}, "more than 100 ports"),
         ({"gateway": {"hostPort": True, "hostNetwork": True}}, "choose one"),
+        ({"gateway": {"service": {"type": "NodePort"}}}, "gateway.ports.first=30000"),
+        (
+            {
+                "gateway": {
+                    "service": {"type": "NodePort", "separateUdp": True},
+                    "ports": {"first": 30000, "last": 30001},
+                }
+            },
+            "belongs to one Service",
+        ),
         ({"gateway": {"httpRoute": {"enabled": True}}}, "parentRefs must name"),
     ],
 )
@@ -283,6 +381,20 @@ def test_values_that_cannot_work_are_refused_with_a_sentence(helm, values, says)
     done = run(helm, "template", "edge", CHART, values=values)
     assert done.returncode != 0
     assert says in done.stderr
+
+
+def test_on_nodes_every_port_is_open_under_the_number_that_is_published(helm):
+    rendered = objects(render(helm, VARIANTS["node-ports"]))
+    operator = pods(rendered)["edgewise-operator"]
+    assert "--ports=30000-30001" in operator["spec"]["containers"][0]["args"]
+    services = [one["spec"] for one in of_kind(rendered, "Service")]
+    [entry] = [spec for spec in services if spec.get("type") == "NodePort"]
+    # A node without a gateway leads to one that has it.
+    assert entry["externalTrafficPolicy"] == "Cluster"
+    assert {(port.get("protocol", "TCP"), port["nodePort"]) for port in entry["ports"]} == {
+        *((protocol, port) for protocol in ("TCP", "UDP") for port in (30000, 30001)),
+        *(("TCP", port) for port in (30080, 30081)),
+    }
 
 
 def test_every_argument_is_one_that_the_program_knows(rendered):
@@ -294,7 +406,7 @@ def test_every_argument_is_one_that_the_program_knows(rendered):
         known = {
             option
             for parameter in get_command(importlib.import_module(entry.module).app).params
-            for option in parameter.opts
+            for option in (*parameter.opts, *parameter.secondary_opts)
         }
         given = {argument.partition("=")[0] for argument in arguments} - {"--more"}
         assert given <= known, f"edgewise {name} does not know {sorted(given - known)}"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from edgewise.cli import bench
+from edgewise.cli.bench import commands as bench
 from edgewise.kube.config import ConfigError
 
 KUBECONFIG = """

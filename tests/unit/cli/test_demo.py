@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from edgewise.api.sessions import SessionTemplate
-from edgewise.cli import demo
-from edgewise.cli.demo_objects import NAMESPACE, POD_TEMPLATE, TEMPLATE, template
+from edgewise.cli.demo import commands as demo
+from edgewise.cli.demo.objects import NAMESPACE, POD_TEMPLATE, TEMPLATE, template
 from edgewise.local.doctor import Check
-from edgewise.local.image_oci import ImageError
+from edgewise.local.images.oci import ImageError
 
 
 def test_demos_at_the_same_time_have_clusters_of_their_own(

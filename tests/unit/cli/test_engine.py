@@ -5,8 +5,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from edgewise.cli.engine import app, as_document, as_table
-from edgewise.local.engine import Engine, EngineError, Program
+from edgewise.cli.local.engine import app, as_document, as_table
+from edgewise.local.engine.finding import Engine, EngineError, Program
 
 ENGINE = Engine(
     {

@@ -3,9 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
-from edgewise.cli.image import app
-from edgewise.local import images
-from edgewise.local.images import App, Image, ImageError
+from edgewise.cli.local.image import app
+from edgewise.local.images import building as images
+from edgewise.local.images.building import App, Image, ImageError
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,21 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from edgewise.cli import kubectl, local, local_status
-from edgewise.cli.local import app, counted
-from edgewise.local import doctor, faults, processes
+from edgewise.cli.local import commands as local
+from edgewise.cli.local import kubectl
+from edgewise.cli.local import status as local_status
+from edgewise.cli.local.commands import app, counted
+from edgewise.local import doctor, faults, kept_platform, registry
+from edgewise.local.clusters import LocalCluster
 from edgewise.local.errors import LocalError
 from edgewise.local.layout import ClusterRecord, Home, Ports
-from edgewise.local.processes import Process
-from edgewise.local.spec import ClusterSpec
-from edgewise.local.status import ClusterStatus, ComponentStatus
+from edgewise.local.machines import processes
+from edgewise.local.machines.processes import Process
+from edgewise.local.platform_site import Site
+from edgewise.local.spec import LocalClusterSpec
+from edgewise.local.status import ComponentStatus, LocalClusterStatus, component_statuses
 
-SEEN = ClusterStatus(
+SEEN = LocalClusterStatus(
     name="good",
     region="local",
     server="https://127.0.0.1:1",
@@ -26,6 +31,7 @@ SEEN = ClusterStatus(
     memory=0,
     components=[ComponentStatus("kube-controller-manager", "running", 12345, 99.0, 1 << 28, 0)],
     nodes=[],
+    places=[],
     pods={},
     peers=[],
     cut=False,
@@ -47,7 +53,7 @@ def made(name: str, *, simulated: int = 1) -> Home:
     )
     home.write(
         ClusterRecord(
-            spec=ClusterSpec(name=name, simulated_nodes=simulated),
+            spec=LocalClusterSpec(name=name, simulated_nodes=simulated),
             index=3,
             programs=programs,
             ports=Ports(api=1, etcd=2, etcd_peer=3),
@@ -183,6 +189,36 @@ def test_doctor_says_what_to_do_about_an_engine_directory(
 def test_the_last_lines_of_a_log(count: str, lines: list[str]) -> None:
     (made("good").logs / "etcd.log").write_text("a\nb\nc\n")
     assert run("logs", "etcd", "-n", count).output.splitlines() == lines
+
+
+def test_operator_and_gateway_are_programs_of_the_cluster_once_they_are_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "registry_folder", lambda: tmp_path / "registry")
+    home = made("good")
+    (home.logs / "operator.log").write_text("I lead\n")
+    site = Site(host="h", webhook_host="w", http=1, control=2, health=3, webhook=4, echo=5)
+    assert kept_platform.want(home, site, gateway=True)
+    assert not kept_platform.want(home, site, gateway=True), "twice is fine"
+    states = {each.name: each.state for each in component_statuses(LocalCluster(home))}
+    assert (states["operator"], states["gateway"]) == ("stopped", "stopped")
+    assert run("logs", "operator").output == "I lead\n"
+    assert completed("logs", "--name", "good", "gat") == ["gateway"]
+    operator, gateway = kept_platform.components(home)
+    (token,) = (word for word in operator.argv if word.startswith("--token-file="))
+    assert token in gateway.argv
+    file = Path(token.partition("=")[2])
+    assert file.is_relative_to(home.path), "it has to outlive a restart of the machine"
+    assert file.stat().st_mode & 0o077 == 0
+    kept_platform.forget(home)
+    assert kept_platform.components(home) == []
+
+
+def test_a_program_that_ran_beside_the_cluster_is_not_forgotten_with_its_log() -> None:
+    home = made("good")
+    (home.logs / "server-0.log").write_text("listening\n")
+    assert run("logs", "server-0").output == "listening\n"
+    assert "it has etcd" in str(run("logs", "server-1").exception)
 
 
 def test_fewer_than_no_lines_are_refused() -> None:

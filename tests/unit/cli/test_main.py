@@ -16,15 +16,15 @@ from edgewise.cli import lazy
 PROGRAM = """
 import sys
 from edgewise.cli import main
-from edgewise.cli.lazy import Entry
-main.COMMANDS = {
+from edgewise.cli.lazy import LazyCommand as Entry
+commands = {
     "broken": Entry("made_up_broken", "Cannot be imported."),
     "absent": Entry("made_up_absent", "Is not there."),
     "good": Entry("made_up_good", "Works."),
     "only": Entry("made_up_only", "One command.", single=True),
     "outer": Entry("made_up_absent", "Holds others.", also={"inner": Entry("made_up_good", "In.")}),
 }
-main.main()
+main.main(commands)
 """
 
 MODULES = {
@@ -102,7 +102,10 @@ def test_a_group_whose_own_module_is_missing_still_holds_the_others(run) -> None
 def test_a_group_that_was_loaded_for_the_program_works_alone_too(tmp_path, monkeypatch) -> None:
     (tmp_path / "made_up_held.py").write_text(textwrap.dedent(MODULES["made_up_good"]))
     monkeypatch.syspath_prepend(tmp_path)
-    lazy.load("held", lazy.Entry("made_up_held", "Held.", also={"x": lazy.Entry("json", "X.")}))
+    lazy.load(
+        "held",
+        lazy.LazyCommand("made_up_held", "Held.", also={"x": lazy.LazyCommand("json", "X.")}),
+    )
     app = importlib.import_module("made_up_held").app
     done = CliRunner().invoke(app, ["number", "7"], catch_exceptions=False)
     assert done.output == "number 7\n"

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from edgewise.cli import bench, bench_join, bench_server
+from edgewise.cli.bench import commands as bench
+from edgewise.cli.bench import join as bench_join
+from edgewise.cli.bench import server as bench_server
 from edgewise.cli.lazy import load
 from edgewise.cli.main import COMMANDS
 

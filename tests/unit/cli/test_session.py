@@ -1,23 +1,26 @@
 """`edgewise session` without a cluster: what it shows, what it refuses, what it explains."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from edgewise.api.sessions import Session
-from edgewise.cli import session as command
-from edgewise.cli.session_cluster import explained, pod_trouble
-from edgewise.cli.session_file import session_file
-from edgewise.cli.session_source import SessionError, Shown
-from edgewise.cli.session_text import (
+from edgewise.cli.session import commands as command
+from edgewise.cli.session.cluster import ClusterSessions, explained
+from edgewise.cli.session.file import session_file
+from edgewise.cli.session.source import SessionError, Shown
+from edgewise.cli.session.text import (
     clients_table,
+    counted,
     endpoint_lines,
     happenings,
     pods_table,
@@ -27,8 +30,8 @@ from edgewise.cli.session_text import (
     summary,
     table,
 )
-from edgewise.cli.session_views import SessionView, view_session
-from edgewise.kube.core import Pod
+from edgewise.cli.session.views import SessionView, view_session
+from edgewise.cli.session.watch import drawn
 from edgewise.kube.errors import error_from_response
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -63,7 +66,7 @@ def ready(pod: str = "room-server-0") -> dict[str, Any]:
 
 
 def full() -> SessionView:
-    lost = {**ready("room-server-1"), "phase": "WaitForReconnection", "ready": False}
+    lost = {**ready("room-server-1"), "phase": "Disconnected", "ready": False}
     return view_session(
         session(
             clients={"ann": {"connected": True}, "bob": {"connected": False}, "new": {}},
@@ -83,7 +86,13 @@ def full() -> SessionView:
 
 def test_a_session_is_counted_by_what_is_asked_for() -> None:
     seen = full()
-    assert (seen.clients, seen.ready, seen.lost, seen.pods, seen.recoveries) == (3, 1, 1, 3, 2)
+    assert (seen.clients, seen.ready, seen.disconnected, seen.pods, seen.recoveries) == (
+        3,
+        1,
+        1,
+        3,
+        2,
+    )
     assert seen.clients_by_id["new"].phase == "Asked", "the operator has not seen it yet"
     assert seen.seen
     assert not view_session(session(generation=4)).seen
@@ -95,17 +104,17 @@ def test_a_session_is_counted_by_what_is_asked_for() -> None:
 def test_tables() -> None:
     seen = full()
     assert table(*sessions_table([seen], NOW)).splitlines() == [
-        "NAME   TEMPLATE   CLIENTS   READY   LOST   PODS   AGE",
-        "room   hello      3         1       1      3      5m",
+        "NAME   TEMPLATE   CLIENTS   READY   DISCONNECTED   PODS   AGE",
+        "room   hello      3         1       1              3      5m",
     ]
     assert table(*sessions_table([seen], NOW, everywhere=True)).startswith("NAMESPACE   NAME")
     assert table(*clients_table(seen, NOW)).splitlines() == [
-        "CLIENT   PHASE                            POD             ENDPOINT",
-        "ann      Ready                            room-server-0   server/game udp://gate:20000",
-        f"                                                          server/http {URL}",
-        "bob      WaitForReconnection (30s left)   room-server-1   server/game udp://gate:20000",
-        f"                                                          server/http {URL}",
-        "new      Asked                            -",
+        "CLIENT   PHASE                     POD             ENDPOINT",
+        "ann      Ready                     room-server-0   server/game udp://gate:20000",
+        f"                                                   server/http {URL}",
+        "bob      Disconnected (30s left)   room-server-1   server/game udp://gate:20000",
+        f"                                                   server/http {URL}",
+        "new      Asked                     -",
     ]
     assert table(*pods_table(seen, NOW)).splitlines()[-1] == (
         "x               Resetting (5m left)   -          -"
@@ -142,6 +151,15 @@ def test_endpoints_and_tokens() -> None:
     assert "not allowed to see" in endpoint_lines(ann)[-1]
     ann.tokens = {"server": "secret"}
     assert endpoint_lines(ann)[-1] == "  server needs the token secret"
+
+
+def test_one_of_a_thing_is_said_as_one() -> None:
+    assert [counted(number, "recovery") for number in (0, 1, 2)] == [
+        "0 recoveries",
+        "1 recovery",
+        "2 recoveries",
+    ]
+    assert (counted(1, "pod"), counted(3, "pod")) == ("1 pod", "3 pods")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +213,28 @@ def test_each_change_is_one_line() -> None:
     assert lines(there, empty) == ["room/ann: left"]
     assert lines(there, {}) == ["room: deleted"]
     assert lines(there, shown(session(uid="2"))) == ["room: deleted", "room: 0 clients, 0 ready"]
+
+
+def on_screen(now: Shown, *, one: bool) -> list[str]:
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(drawn(now, NOW, one=one, everywhere=False))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_the_live_table_says_what_is_waited_for() -> None:
+    why = "pods of server are refused: exceeded quota: q"
+    degraded = {"type": "Degraded", "status": "True", "reason": "x", "message": why}
+    degraded["lastTransitionTime"] = ""
+    waits = {"ann": {"phase": "Starting", "message": why}}
+    status = {"clients": waits, "conditions": [degraded]}
+    troubled = shown(session(clients={"ann": {"connected": True}}, status=status))
+    lines = on_screen(troubled, one=True)
+    assert lines[0].startswith("Session room in namespace ns: template hello, 0 of 1 clients ready")
+    assert lines[-1] == f"ann: {why}"
+    assert on_screen(troubled, one=False)[-1] == f"room: {why}"
+    assert on_screen({}, one=False) == ["There are no sessions."]
+    assert on_screen({}, one=True) == ["The session is gone."]
 
 
 # Waiting
@@ -255,6 +295,22 @@ async def test_a_wait_in_vain_says_why(looks: list[Shown], why: str) -> None:
 # Explaining
 
 
+async def test_a_client_is_told_its_own_reason_and_not_that_of_another() -> None:
+    others = {"type": "Degraded", "status": "True", "reason": "x", "message": "of ann alone"}
+    others["lastTransitionTime"] = ""
+    waits = {"phase": "Starting", "reason": "PodsRefused", "message": "exceeded quota"}
+    seen = view_session(
+        session(
+            clients={"ann": {"connected": True}, "bob": {"connected": True}},
+            status={"clients": {"bob": waits}, "conditions": [others]},
+        )
+    )
+    cluster = ClusterSessions(cast("Any", None), "default")
+    assert await cluster.why_not_ready(seen, "bob") == "exceeded quota"
+    assert await cluster.why_not_ready(seen, "ann") == "of ann alone"
+    assert msgspec.to_builtins(seen)["clientsById"]["bob"]["reason"] == "PodsRefused"
+
+
 def test_a_cluster_without_the_kinds_is_told_from_one_without_the_session() -> None:
     # As an API server answers for a group that nobody has installed.
     missing = error_from_response(404, b"404 page not found\n")
@@ -267,39 +323,31 @@ def test_a_cluster_without_the_kinds_is_told_from_one_without_the_session() -> N
     assert "kubectl create namespace a" in str(explained(error_from_response(404, body), "x"))
 
 
-def pod(**status: Any) -> Pod:
-    return msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod)
+class Nothing:
+    """A cluster in which no operator is at work: nobody holds its Lease."""
+
+    async def get(self, *_: object) -> Any:
+        raise error_from_response(404, b"{}")
 
 
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        (
-            {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no cpu"}]},
-            "pod p finds no node: no cpu",
-        ),
-        (
-            {
-                "containerStatuses": [
-                    {"name": "c", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}
-                ]
-            },
-            "container c of pod p: ErrImagePull: no",
-        ),
-        (
-            {
-                "phase": "Pending",
-                "containerStatuses": [
-                    {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}
-                ],
-            },
-            "pod p is Pending, but not ready",
-        ),
-        ({"conditions": [{"type": "Ready", "status": "True"}]}, ""),
-    ],
-)
-def test_what_keeps_a_pod_from_being_ready(status: Any, why: str) -> None:
-    assert pod_trouble(pod(**status)) == why
+async def test_where_no_operator_runs_show_says_whose_words_these_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sessions = ClusterSessions(cast("Any", Nothing()), "default")
+
+    async def one(_: str) -> SessionView:
+        return full()
+
+    @contextlib.asynccontextmanager
+    async def found(*_: object) -> AsyncGenerator[ClusterSessions, None]:
+        yield sessions
+
+    monkeypatch.setattr(sessions, "one", one)
+    monkeypatch.setattr(command, "source", found)
+    await asyncio.to_thread(command.show, "room")
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith("This is what the last operator wrote: no operator is running: install")
+    assert "`edgewise local platform`" in said
 
 
 # Input
@@ -359,7 +407,7 @@ def test_a_file_with_a_session(tmp_path: Path) -> None:
 def test_commands_that_only_ask_do_not_load_what_keeps_caches() -> None:
     """Each module that is loaded makes every call slower."""
     check = (
-        "import sys, edgewise.cli.session_cluster; "
+        "import sys, edgewise.cli.session.cluster; "
         "print(*({'prometheus_client', 'edgewise.operator'} & sys.modules.keys()))"
     )
     assert subprocess.check_output([sys.executable, "-c", check], text=True, timeout=60) == "\n"

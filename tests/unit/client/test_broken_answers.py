@@ -10,9 +10,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from edgewise.client.errors import Busy, EdgewiseError
-from edgewise.client.seat import Seat, Wish
+from edgewise.client.sessions.seat import JoinRequest, Seat
+from edgewise.client.sessions.views import ClientView
 from edgewise.client.transport import Transport, refusal
-from edgewise.client.views import ClientView
 
 BROKEN = (b"{", b'"wrong type"', b'{"session": "\xff"}')
 
@@ -52,6 +52,21 @@ async def transport(server: Server) -> AsyncIterator[Transport]:
         yield transport
 
 
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://127.0.0.1:1", "http://127.0.0.1:1 does not answer: Connection refused"),
+        ("http://x.invalid:1", "http://x.invalid:1 does not answer: its host has no address"),
+        ("x:1", "'x:1' is not the address of a server: say https://HOST:PORT"),
+    ],
+)
+async def test_a_server_that_is_not_there_gets_one_sentence(url: str, says: str) -> None:
+    with pytest.raises(EdgewiseError) as raised:
+        async with Transport(url, "token") as transport:
+            await transport.call("GET", "/v1/sessions", dict)
+    assert str(raised.value) == says
+
+
 @pytest.mark.parametrize("content", BROKEN)
 async def test_an_answer_that_cannot_be_read_is_told(
     server: Server, transport: Transport, content: bytes
@@ -67,11 +82,33 @@ async def test_a_seat_goes_on_after_an_event_that_cannot_be_read(
 ) -> None:
     server.answer = b'{"session": "match", "client": "ann", "state": "seated", "ready": true}'
     server.events = [content, server.answer.replace(b'"seated"', b'"moved"')]
-    wish = Wish(measure=False, leave=False)
+    wish = JoinRequest(measure=False, leave=False)
     async with asyncio.timeout(10), Seat(transport, "match", "ann", wish, owns=False) as seat:
         async for view in seat.changes():
             if view.state == "moved":
                 break
+
+
+async def test_a_token_is_shown_to_no_other_server() -> None:
+    asked: list[str] = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        asked.append(f"{request.path} {request.headers.get('Cookie', '')}".strip())
+        answer = web.Response(status=307, headers={"Location": "/elsewhere"})
+        answer.set_cookie("kept", "by-callers")
+        return answer
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", elsewhere)
+    async with (
+        TestServer(app, host="localhost") as listening,
+        Transport(str(listening.make_url("/")), "token") as transport,
+    ):
+        with pytest.raises(EdgewiseError):
+            await transport.call("GET", "/call", ClientView)
+        with pytest.raises(EdgewiseError):
+            await anext(transport.events("/events"))
+    assert asked == ["/call", "/events"]
 
 
 async def test_a_server_that_asks_to_be_asked_again_at_once_is_asked_slowly() -> None:

@@ -18,6 +18,7 @@ from edgewise.agents.gateway.routing import Routing
 from edgewise.agents.gateway.settings import Settings, SettingsError
 from edgewise.agents.gateway.subscriber import Said
 from edgewise.agents.gateway.token_file import TokenFile
+from edgewise.exposure.route import Owner
 
 TOKEN = "a-token-for-the-operator"
 ROUTE = {
@@ -28,6 +29,7 @@ ROUTE = {
     "address": "10.0.0.1",
     "target_port": 80,
 }
+PUSH = {"domain": "sessions", "owner": "ns/s", "routes": [ROUTE]}
 
 
 class Door:
@@ -91,7 +93,7 @@ async def door():
 
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", TOKEN[:-1], "ä"])
 async def test_without_the_token_nothing_is_taken(door, token):
-    status, body = await door.push({"session": "ns/s", "routes": [ROUTE]}, token=token)
+    status, body = await door.push(PUSH, token=token)
     assert (status, body) == (401, {"error": "the token is missing or wrong"})
     assert not door.routing._table.served
 
@@ -103,12 +105,14 @@ async def test_without_the_token_nothing_is_taken(door, token):
         (b"{", "not a push"),
         (b"[]", "not a push"),
         (b"\xff\xfe", "not a push"),
-        ({"session": "ns/s"}, "routes"),
-        ({"session": "", "routes": []}, "must name its session"),
-        ({"session": "ns/s", "routes": [ROUTE, ROUTE]}, "only once"),
-        ({"session": "ns/s", "routes": [{**ROUTE, "protocol": "SCTP"}]}, "protocol"),
-        ({"session": "ns/s", "routes": [{**ROUTE, "target_port": "80"}]}, "target_port"),
-        ({"session": "ns/s", "routes": [], "more": 1}, "more"),
+        ({"domain": "sessions", "owner": "ns/s"}, "routes"),
+        ({**PUSH, "domain": ""}, "must name the domain and the owner"),
+        ({"owner": "ns/s", "routes": []}, "domain"),
+        ({**PUSH, "owner": ""}, "must name the domain and the owner"),
+        ({**PUSH, "routes": [ROUTE, ROUTE]}, "only once"),
+        ({**PUSH, "routes": [{**ROUTE, "protocol": "SCTP"}]}, "protocol"),
+        ({**PUSH, "routes": [{**ROUTE, "target_port": "80"}]}, "target_port"),
+        ({**PUSH, "routes": [], "more": 1}, "more"),
     ],
 )
 async def test_a_body_that_is_no_push_is_refused_by_a_sentence(door, body, says):
@@ -124,7 +128,7 @@ async def test_a_push_that_is_too_large_is_refused(door):
 
 async def test_without_an_envoy_nobody_waits_but_the_routes_are_kept(door):
     began = time.monotonic()
-    status, answer = await door.push({"session": "ns/s", "routes": [ROUTE]})
+    status, answer = await door.push(PUSH)
     assert status == 503
     assert answer == {"acked": [], "rejected": {}, "pending": ["seat-a/web"]}
     assert time.monotonic() - began < control_module.ACK_SECONDS
@@ -133,7 +137,7 @@ async def test_without_an_envoy_nobody_waits_but_the_routes_are_kept(door):
 
 async def test_a_push_is_answered_when_envoy_has_taken_it(door):
     envoy = door.envoy()
-    status, answer = await door.push({"session": "ns/s", "routes": [ROUTE]})
+    status, answer = await door.push(PUSH)
     assert (status, answer) == (200, {"acked": ["seat-a/web"], "rejected": {}, "pending": []})
     envoy.cancel()
 
@@ -142,7 +146,7 @@ async def test_what_cannot_be_served_is_rejected_with_its_reason(door):
     envoy = door.envoy(refuses="seat-b")
     bad_address = {**ROUTE, "seat": "seat-c", "address": "127.0.0.1"}
     routes = [ROUTE, {**ROUTE, "seat": "seat-b"}, bad_address]
-    status, answer = await door.push({"session": "ns/s", "routes": routes})
+    status, answer = await door.push({**PUSH, "routes": routes})
     assert status == 200
     assert answer["acked"] == ["seat-a/web"]
     assert answer["rejected"]["seat-b/web"] == "no"
@@ -159,24 +163,24 @@ async def test_an_envoy_that_is_silent_is_not_waited_for_longer_than_the_operato
     envoy = door.envoy()
     await asyncio.sleep(0)
     envoy.cancel()
-    status, answer = await door.push({"session": "ns/s", "routes": [ROUTE]})
+    status, answer = await door.push(PUSH)
     assert (status, answer["pending"]) == (200, ["seat-a/web"])
 
 
 async def test_readiness_says_what_is_missing(door):
     assert await door.get("/healthz") == (200, "ok\n")
-    assert await door.get("/readyz") == (503, "the sessions are not known yet\n")
+    assert await door.get("/readyz") == (503, "the routes are not known yet\n")
     door.routing.known.set()
     assert await door.get("/readyz") == (503, "no Envoy is connected\n")
     envoy = door.envoy()
-    await door.push({"session": "ns/s", "routes": [ROUTE]})
+    await door.push(PUSH)
     assert await door.get("/readyz") == (200, "ok\n")
     envoy.cancel()
 
 
 async def test_an_entry_point_that_envoy_cannot_open_is_not_ready(door):
     envoy = door.envoy(refuses="http")
-    await door.push({"session": "ns/s", "routes": [ROUTE]})
+    await door.push(PUSH)
     status, text = await door.get("/readyz")
     assert status == 503
     assert "entry point" in text
@@ -185,7 +189,7 @@ async def test_an_entry_point_that_envoy_cannot_open_is_not_ready(door):
 
 async def test_metrics_tell_routes_and_acks_and_no_seat(door):
     envoy = door.envoy()
-    await door.push({"session": "ns/s", "routes": [ROUTE]})
+    await door.push(PUSH)
     status, text = await door.get("/metrics")
     assert status == 200
     assert 'edgewise_gateway_routes{protocol="HTTP"} 1.0' in text
@@ -199,9 +203,9 @@ async def test_metrics_tell_routes_and_acks_and_no_seat(door):
 
 async def test_the_lag_of_a_route_is_measured_and_nothing_is_left_behind(door):
     envoy = door.envoy()
-    await door.push({"session": "ns/s", "routes": [ROUTE]})
-    door.routing.show("ns/s", [])
-    door.routing.show("ns/s", [])
+    await door.push(PUSH)
+    door.routing.show(Owner("sessions", "ns/s"), [])
+    door.routing.show(Owner("sessions", "ns/s"), [])
     await asyncio.sleep(0.01)
     assert door.routing.streams.oldest_change() == 0.0
     _, text = await door.get("/metrics")

@@ -5,7 +5,7 @@ import pytest
 
 from edgewise.agents.gateway.refusal import refusal
 from edgewise.agents.gateway.settings import Ports, Settings, SettingsError
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Route
 
 GOOD = Route("seat-a", "web", "HTTP", 0, "10.1.2.3", 8080)
 GOOD_UDP = Route("seat-a", "game", "UDP", 20001, "10.1.2.3", 7777)

@@ -10,7 +10,7 @@ from edgewise.agents.gateway.desired import Desired
 from edgewise.agents.gateway.resource import ResourceType
 from edgewise.agents.gateway.settings import Settings
 from edgewise.agents.gateway.subscriber import Said, Subscriber
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Route
 
 CLUSTER, ENDPOINTS = ResourceType.CLUSTER, ResourceType.ENDPOINTS
 LISTENER, SCOPE = ResourceType.LISTENER, ResourceType.SCOPE

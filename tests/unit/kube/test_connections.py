@@ -60,7 +60,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def connected(
-    server: Server, *, limit: int = 2, path: str = ""
+    server: Server, *, limit: int = 2, path: str = "", gzip: bool = False
 ) -> AsyncIterator[Connections]:
     async with raw_serving(server.talk) as url:
         made = Connections(
@@ -69,6 +69,7 @@ async def connected(
             headers=[("Accept", "application/json")],
             server_name=None,
             socket_factory=kept_alive_socket,
+            gzip=gzip,
         )
         try:
             yield made
@@ -188,7 +189,7 @@ async def test_what_is_no_http_is_told() -> None:
 async def test_a_broken_compression_is_told() -> None:
     body = gzip.compress(b"{}")[:-9]
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
-    async with connected(Server(head + body)) as made:
+    async with connected(Server(head + body), gzip=True) as made:
         with pytest.raises(BrokenAnswer, match="decompressed"):
             await ask(made)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from edgewise.api.sessions import Session
-from edgewise.kube.core import Pod
 from edgewise.kube.documents import decode, decode_list
 from edgewise.kube.errors import Undecodable
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.watching import ChangeDecoder
 
 GOOD: dict[str, Any] = {"metadata": {"name": "good"}, "spec": {"templateRef": {"name": "t"}}}

@@ -135,6 +135,20 @@ async def test_a_refused_exec_comes_with_the_servers_reason() -> None:
             await client.exec("p", "ns", ["true"])
 
 
+async def test_an_api_server_sends_a_command_nowhere_else() -> None:
+    """What a redirect would take along: the command, and with TLS the client's certificate."""
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(status=307, headers={"Location": "/elsewhere"})
+
+    async with pod(handler) as client:
+        with pytest.raises(errors.KubeError, match="redirect"):
+            await client.exec("p", "ns", ["true"])
+    assert set(asked) == {"/api/v1/namespaces/ns/pods/p/exec"}
+
+
 async def test_bytes_pass_both_ways_through_a_forwarded_port() -> None:
     async def echo(request: web.Request) -> web.WebSocketResponse:
         assert request.query["ports"] == "8080"

@@ -12,8 +12,8 @@ import pytest
 
 from edgewise.kube import tls
 from edgewise.kube.tls import ClientCertificate, Pem, ServerTrust, make_context
-from edgewise.local.identities import Leaf
-from edgewise.local.pki import ensure_pki
+from edgewise.local.control_plane.identities import Leaf
+from edgewise.local.control_plane.pki import ensure_pki
 from tests.unit.kube.pems import make_pair
 
 

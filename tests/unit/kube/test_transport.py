@@ -15,8 +15,8 @@ from aiohttp import web
 from edgewise.kube import errors
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
-from edgewise.kube.core import ConfigMap
 from edgewise.kube.credentials import Fixed, Identity, TokenFile, bearer
+from edgewise.kube.kinds.core import ConfigMap
 from edgewise.kube.tls import ClientCertificate, Pem, ServerTrust
 from edgewise.kube.transport import kept_alive_socket
 

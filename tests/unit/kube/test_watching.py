@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.kube import errors
-from edgewise.kube.core import ConfigMap
+from edgewise.kube.kinds.core import ConfigMap
 from edgewise.kube.objects import Kind, Object
 from edgewise.kube.watching import ChangeDecoder, LineSplitter
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgewise.agents.ping.agent import BadAddress, parse_address
-from edgewise.agents.ping.callers import caller
 from edgewise.agents.ping.echo import ANSWER, QUESTION, SIZE, answer_to
 from edgewise.client import probe
+from edgewise.runtime.listening.callers import caller
 
 
 def test_a_question_is_answered_with_its_own_bytes() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
-from edgewise.kube.core import ConfigMap
 from edgewise.kube.errors import AlreadyExists, Unreachable
+from edgewise.kube.kinds.core import ConfigMap
 from edgewise.kube.objects import Key, ObjectMeta
 from edgewise.runtime.api import Api
+from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.reconciling import CURRENT, Reconciling
-from edgewise.runtime.shared_caches import SharedCaches
 
 
 async def test_deleting_without_a_name_does_not_delete_everything() -> None:

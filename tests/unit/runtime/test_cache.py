@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from edgewise.kube.objects import Key, Kind, Object, ObjectMeta, OwnerReference
-from edgewise.runtime.cache import FORGET_BURIED_AFTER, MOST_INDEXES, Cache
-from edgewise.runtime.selection import Selection
+from edgewise.runtime.caching.cache import FORGET_BURIED_AFTER, MOST_INDEXES, Cache
+from edgewise.runtime.caching.selection import Selection
 
 
 class Thing(Object):

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from edgewise.kube.objects import Key, Kind, Object, ObjectMeta
-from edgewise.runtime.cache import Cache
-from edgewise.runtime.selection import Selection
+from edgewise.runtime.caching.cache import Cache
+from edgewise.runtime.caching.selection import Selection
 
 # Mostly one name: what goes wrong between an object and its successor needs many steps.
 NAMES = st.sampled_from("aaaabc")

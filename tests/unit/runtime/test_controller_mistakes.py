@@ -10,7 +10,7 @@ import pytest
 
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
-from edgewise.kube.core import ConfigMap, Pod
+from edgewise.kube.kinds.core import ConfigMap, Pod
 from edgewise.kube.objects import Key
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.manager import Manager

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from edgewise.kube.errors import Forbidden, NotFound, Unreachable
-from edgewise.kube.events import Event
+from edgewise.kube.kinds.events import Event
 from edgewise.kube.objects import Kind, Object, ObjectMeta
 from edgewise.runtime.events import BURST, MOST_WAITING, REFILL_SECONDS, EventRecorder
 from edgewise.runtime.metrics import Metrics

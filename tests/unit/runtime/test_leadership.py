@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgewise.kube.coordination import Lease, LeaseSpec
 from edgewise.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, Unreachable
+from edgewise.kube.kinds.coordination import Lease, LeaseSpec
 from edgewise.kube.objects import ObjectMeta
 from edgewise.runtime.leadership import (
+    PROCESS_ANNOTATION,
     STOPS_ANNOTATION,
     Leadership,
     NotLeading,
@@ -206,6 +207,63 @@ def test_after_a_sleep_of_the_machine_nothing_is_written_any_more() -> None:
         now += leader.timing.stop_after
         with pytest.raises(NotLeading):
             leader.permit()
+
+    run_in_virtual_time(scenario())
+
+
+class Processes:
+    """Which of them are alive."""
+
+    def __init__(self) -> None:
+        self.dead: set[str] = set()
+
+    def candidate(self, api: FakeApi, name: str) -> Leadership:
+        loop = asyncio.get_running_loop()
+        network = Network(api, Random(0))
+        return Leadership(
+            network,  # type: ignore[arg-type]
+            "lead",
+            "n",
+            identity=name,
+            monotonic=loop.time,
+            mark=f"mark-of-{name}",
+            dead=lambda mark: mark in self.dead,
+        )
+
+
+def test_a_holder_that_is_seen_dead_is_waited_for_as_long_as_its_last_requests_may_take() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        api, processes = FakeApi(), Processes()
+        first, second = processes.candidate(api, "first"), processes.candidate(api, "second")
+        await first.acquire()
+        holding = asyncio.ensure_future(first.hold())
+        campaign = asyncio.ensure_future(second.acquire())
+        await asyncio.sleep(10.5)  # it has looked often, and last just now
+        holding.cancel()
+        processes.dead.add("mark-of-first")
+        died = loop.time()
+        await campaign
+        margin = second.timing.last_requests
+        assert margin <= loop.time() - died < margin + 2 * second.timing.poll_every + 0.1
+
+    run_in_virtual_time(scenario())
+
+
+def test_a_lease_that_is_left_to_expire_is_so_even_when_the_process_is_dead() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        api, processes = FakeApi(), Processes()
+        first, second = processes.candidate(api, "first"), processes.candidate(api, "second")
+        await first.acquire()
+        await first.abandon()
+        left = loop.time()
+        processes.dead.add("mark-of-first")
+        await second.acquire()
+        assert loop.time() - left >= 12.0
+        # Who leads again is marked again.
+        assert api.lease is not None
+        assert api.lease.metadata.annotations[PROCESS_ANNOTATION] == "second mark-of-second"
 
     run_in_virtual_time(scenario())
 

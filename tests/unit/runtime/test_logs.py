@@ -59,3 +59,10 @@ def test_plain_lines_are_for_people(stream: io.StringIO) -> None:
         CURRENT.reset(token)
     (text,) = stream.getvalue().splitlines()
     assert "WARNING this  [controller=Sessions key=shop/s-1]" in text
+
+
+def test_what_is_meant_for_terminals_is_not_logged_twice(stream: io.StringIO) -> None:
+    set_up_logs(stream=stream)
+    # As uvicorn does.
+    log.info("Started", extra={"color_message": "\x1b[36mStarted\x1b[0m"})
+    assert stream.getvalue().endswith("INFO    Started\n")

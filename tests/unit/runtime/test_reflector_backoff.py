@@ -20,8 +20,8 @@ from edgewise.kube.errors import (
 from edgewise.kube.objects import Kind, Object, ObjectMeta
 from edgewise.kube.watching import Change, ChangeType
 from edgewise.runtime.backoff import Backoff
-from edgewise.runtime.cache import Cache
-from edgewise.runtime.reflector import Reflector
+from edgewise.runtime.caching.cache import Cache
+from edgewise.runtime.caching.reflector import Reflector
 from edgewise.testing.virtual_time import run_in_virtual_time
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from edgewise.kube.objects import Kind, Object, ObjectMeta, Record
-from edgewise.runtime.selection import Selection, SelectorError
+from edgewise.runtime.caching.selection import Selection, SelectorError
 
 
 class Spec(Record):

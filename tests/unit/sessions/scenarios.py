@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from edgewise.api.sessions import Session, SessionTemplate
-from edgewise.kube.core import Pod
+from edgewise.kube.kinds.core import Pod
 from tests.unit.sessions.world import CutOff, Operator, World, pod_template
 
 UDP = {"name": "game", "port": 7777, "protocol": "UDP"}

@@ -22,7 +22,7 @@ from edgewise.runtime.merge_patch import difference
 
 Raw = dict[str, Any]
 # Kinds whose status is written by itself.
-WITH_STATUS = ("Session", "SessionTemplate", "Pod", "Node")
+WITH_STATUS = ("Session", "SessionTemplate", "Pod", "Node", "ResourceQuota")
 # Whoever writes, what kind, which verb, its name: may raise to cut the writer off.
 Watcher = Callable[[str, str, Key, bool], None]
 
@@ -46,6 +46,8 @@ class Store:
         self.log: list[Event] = []
         self.version = 0
         self._uids = itertools.count(1)
+        # Asked before anything is created; raises what the API server would answer.
+        self.admit: Callable[[Kind, Raw], None] = lambda *_: None
 
     # Reading ------------------------------------------------------------------------
 
@@ -66,6 +68,7 @@ class Store:
         key = Key(meta.get("namespace", ""), meta["name"])
         if key in self.objects.setdefault(kind, {}):
             raise AlreadyExists(409, "AlreadyExists", f"{kind.kind} {key} already exists")
+        self.admit(kind, raw)
         if kind.kind in WITH_STATUS:
             raw.pop("status", None)
         meta["uid"] = f"uid-{next(self._uids):06d}"
@@ -178,13 +181,13 @@ class StoreClient:
         # How often others may act before a request of this client arrives.
         self.delay: Callable[[], int] = lambda: 0
         # A request of this verb and kind waits until it is let through.
-        self.held: tuple[str, str] | None = None
+        self.raw: tuple[str, str] | None = None
         self.let_through = asyncio.Event()
 
     async def _travel(self, verb: str, kind: Kind) -> None:
         for _ in range(self.delay()):
             await asyncio.sleep(0)
-        if self.held == (verb, kind.kind):
+        if self.raw == (verb, kind.kind):
             await self.let_through.wait()
 
     def _cut(self, verb: str, kind: Kind, key: Key, done: bool) -> None:

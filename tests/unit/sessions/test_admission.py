@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from edgewise.api.sessions import Session, SessionSpec, SessionTemplate, SessionTemplateSpec
-from edgewise.runtime.admission import AdmissionRequest, Allowed, Denied, UserInfo, Verdict
-from edgewise.sessions.admission import review_session, review_template
+from edgewise.runtime.webhooks.admission import AdmissionRequest, Allowed, Denied, UserInfo, Verdict
+from edgewise.sessions.admission.reviews import review_session, review_template
 
 POD = {"spec": {"containers": [{"name": "main", "image": "edgewise.local/x:1"}]}}
 HERE = {"connected": True}
@@ -57,6 +57,13 @@ def asked(new: Any, old: Any = None) -> AdmissionRequest[Any]:
     )
 
 
+def nested(levels: int) -> Any:
+    made: Any = 1
+    for _ in range(levels):
+        made = {"a": made}
+    return made
+
+
 def said(verdict: Verdict) -> str:
     if isinstance(verdict, Allowed):
         return ""
@@ -71,6 +78,19 @@ SESSIONS: dict[str, tuple[Known, Session, Session | None, str]] = {
         session(templateRef={"name": "nowhere"}),
         None,
         "spec.templateRef.name: there is no SessionTemplate nowhere in the namespace play",
+    ),
+    "a template that lies elsewhere": (
+        Known(),
+        session(templateRef={"name": "../../x"}),
+        None,
+        "spec.templateRef.name: '../../x' cannot be the name of a SessionTemplate, which has "
+        "small letters, digits, dashes and dots",
+    ),
+    "presence that is nested without end": (
+        Known(),
+        session(clients={"ann": {"connected": True, "x": nested(150)}}),
+        None,
+        "spec.clients.ann is nested deeper than 100 levels",
     ),
     "a client id that cannot be a part of anything": (
         Known(),
@@ -159,6 +179,14 @@ TEMPLATES: dict[str, tuple[dict[str, Any], str]] = {
     "no containers": (
         pods(template={"spec": {"containers": []}}),
         "spec.podTemplates[0].template.spec.containers must name at least one container",
+    ),
+    "a pod that is nested without end": (
+        pods(template={**POD, "x": nested(150)}),
+        "spec.podTemplates[0].template is nested deeper than 100 levels",
+    ),
+    "a resource that is nested without end": (
+        {**pods(), "resources": [{"name": "a", "manifest": {"kind": "Job", "x": nested(150)}}]},
+        "spec.resources[0].manifest is nested deeper than 100 levels",
     ),
     "metadata of a pod that is a text": (
         pods(template={**POD, "metadata": "x"}),

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from edgewise.api.sessions import PortClaim, Session, SessionTemplate
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Pod
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import Session, SessionTemplate
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Key
 from edgewise.runtime.conditions import is_true
-from edgewise.sessions.routes import routes_of
+from edgewise.sessions.route_source import routes_of
 from tests.unit.sessions.world import NAMESPACE, Operator, World, pod_template
 
 UDP = {"name": "game", "port": 7777, "protocol": "UDP"}
@@ -154,7 +155,7 @@ async def test_a_lost_client_that_comes_back_in_time_finds_everything_as_it_was(
     told = len(world.gateways.told)
     world.clients(ann=False)
     await world.advance(9, operator)
-    assert world.phase_of("ann") == "WaitForReconnection"
+    assert world.phase_of("ann") == "Disconnected"
     world.clients(ann=True)
     await world.settle(operator)
     assert world.get().status.clients["ann"] == before
@@ -661,7 +662,7 @@ async def test_pods_that_end_by_themselves_are_not_made_in_a_loop(world: World) 
             world.fail_pod(pod)
         operator.watch()
         await operator.work()
-    assert world.get().status.failures["main"].count >= 2
+    assert world.get().status.clients["ann"].failures["main"].count >= 2
     made = operator.client.writes.count
     created = [each for each in operator.client.writes if each[:2] == ("create", "Pod")]
     assert len(created) <= 3, made
@@ -706,8 +707,25 @@ async def test_when_ports_run_out_it_is_said_and_healed(world: World) -> None:
     await world.settle(operator)
     conditions = {each.type: each for each in world.get().status.conditions}
     assert conditions["Degraded"].reason == "PortsExhausted"
+    waiting = [each for each in world.get().status.clients.values() if not each.ready]
+    assert [each.message for each in waiting] == ["no public UDP port is free"]
     world.clients(c000=None)
     await world.settle(operator)
+    world.check()
+
+
+async def test_a_port_that_another_session_gives_back_is_found(world: World) -> None:
+    clients = [f"c{number:03}" for number in range(100)]
+    world.template(podTemplates=[pod_template(maxClients=0, ports=[UDP])])
+    world.session("greedy", **dict.fromkeys(clients, True))
+    operator = Operator(world)
+    await world.settle(operator)
+    world.session("s", ann=True)
+    await world.rest(operator, most=30)
+    assert world.get().status.clients["ann"].message == "no public UDP port is free"
+    world.clients("greedy", c000=None)
+    await world.rest(operator, most=10)
+    assert world.phase_of("ann") == "Ready"
     world.check()
 
 
@@ -715,8 +733,8 @@ async def test_a_port_that_a_gateway_cannot_have_is_exchanged(world: World) -> N
     world.template(podTemplates=[pod_template(ports=[HTTP, UDP])])
     world.session(ann=True)
     operator = Operator(world)
-    operator.books.ports.avoid(1)
-    probe = operator.books.ports.pick
+    operator.indexes.ports.avoid(1)
+    probe = operator.indexes.ports.pick
     world.gateways.broken_ports = set(range(20000, 20099))
     del probe
     await world.advance(300, operator)
@@ -731,6 +749,19 @@ async def test_a_claim_that_somebody_deleted_is_made_again(world: World) -> None
     await world.settle(operator)
     world.check()
     assert world.store.all(PortClaim)[0].metadata.name == claim.metadata.name
+
+
+async def test_a_claim_of_another_domain_under_the_name_of_a_session_is_left_alone(
+    world: World,
+) -> None:
+    spec = {"domain": "games", "owner": f"{NAMESPACE}/s", "uid": "u", "holder": "h", "port": "p"}
+    world.store.create(PortClaim.KIND, {"metadata": {"name": "udp-20099"}, "spec": spec})
+    operator = await started(world, "ann", podTemplates=[pod_template(ports=[UDP])])
+    assert {each.spec.domain for each in world.store.all(PortClaim)} == {"games", "sessions"}
+    world.delete(Session, "s")
+    await world.advance(8, operator)
+    world.check()
+    assert [each.metadata.name for each in world.store.all(PortClaim)] == ["udp-20099"]
 
 
 # Limits --------------------------------------------------------------------------------
@@ -756,7 +787,7 @@ async def test_sessions_over_the_limit_get_nothing(world: World) -> None:
     assert world.phase_of("bob", "t") == "Refused"
 
 
-@pytest.mark.parametrize("value", [7, "yes", None, []])
+@pytest.mark.parametrize("value", [7, "yes", None, [], {"connected": "no"}])
 async def test_nonsense_in_the_map_of_clients_harms_only_itself(
     value: object, world: World
 ) -> None:
@@ -767,6 +798,7 @@ async def test_nonsense_in_the_map_of_clients_harms_only_itself(
     world.store.patch(Session.KIND, Key(NAMESPACE, "s"), {"metadata": {"labels": {"x": "y"}}})
     await world.settle(operator)
     assert world.phase_of("odd") == "Refused", body
+    assert "connected" in world.get().status.clients["odd"].message
     assert world.phase_of("ann") == "Ready"
 
 
@@ -836,7 +868,7 @@ async def test_a_template_that_is_gone_by_force_takes_no_client_down(world: Worl
     assert world.get().status.clients["ann"].ready
     world.clients(ann=False)
     await world.advance(100, operator)
-    assert world.phase_of("ann") == "WaitForReconnection"
+    assert world.phase_of("ann") == "Disconnected"
     world.clients(ann=None)
     await world.settle(operator)
     assert not world.pods()

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from edgewise.api.exposure import Port
 from edgewise.api.sessions import (
     ClientStatus,
     Failures,
     IdlePod,
     PodTemplate,
-    Port,
     Reset,
     Session,
     SessionSpec,
@@ -23,12 +23,15 @@ from edgewise.api.sessions import (
     TemplateRef,
     Workload,
 )
+from edgewise.exposure.site import Site
 from edgewise.kube.objects import ObjectMeta
-from edgewise.sessions.deadlines import stamp
-from edgewise.sessions.observed import ClaimSeen, Observed, PodSeen, TemplateSeen
-from edgewise.sessions.plan import Outcome, Plan, plan
+from edgewise.sessions.observed import ClaimSeen, Observed, PodsOnShelf, TemplateSeen
+from edgewise.sessions.plan import Plan, plan
 from edgewise.sessions.pods import made_from
-from edgewise.sessions.site import Site
+from edgewise.sessions.settle import Outcome, settle
+from edgewise.workloads.deadlines import stamp
+from edgewise.workloads.names import pod_name
+from edgewise.workloads.pods_seen import PodSeen
 
 NOW = 1_800_000_000.0
 SITE = Site(seat_key=b"k" * 32, public_url="http://edge.example", public_host="edge.example")
@@ -73,7 +76,6 @@ class Seen(msgspec.Struct, kw_only=True):
     recorded: dict[str, str] = {}  # pod -> address
     next: int = 0
     idle: dict[str, IdlePod] = {}
-    failures: dict[str, Failures] = {}
     pods: list[PodSeen] = []
     shelf: list[tuple[PodSeen, ClaimSeen | None]] = []
     workload: dict[str, Any] = {}
@@ -90,7 +92,6 @@ class Seen(msgspec.Struct, kw_only=True):
             pods={MADE.name: self.recorded} if self.recorded else {},
             revisions={MADE.name: MADE.revision} if self.recorded else {},
             idle=self.idle,
-            failures=self.failures,
         )
         spec = SessionSpec(
             template_ref=TemplateRef(name="room"),
@@ -103,7 +104,7 @@ class Seen(msgspec.Struct, kw_only=True):
             "workload": workload,
             "template": TemplateSeen(name="room", uid="t"),
             "pods": {each.name: each for each in self.pods},
-            "shelf": lambda name: iter(self.shelf if name == revision.name else ()),
+            "free_pods": PodsOnShelf({revision.name: tuple(self.shelf)}),
             **self.other,
         }
         return Observed(**values)
@@ -122,19 +123,21 @@ class Result(msgspec.Struct):
     next: int
 
 
+def all_acked(decision: Plan) -> Outcome:
+    return Outcome(acked=[route.id for each in decision.publish for route in each.routes])
+
+
 def result_of(seen: Seen) -> Result:
-    decision: Plan = plan(seen.observed(), NOW)
-    routes = [route.id for each in decision.publish for route in each.routes]
-    decision.settle(Outcome(acked=routes))
-    status = decision.status
-    deadline = decision.next_deadline
+    decision = plan(seen.observed(), NOW)
+    settled = settle(decision, all_acked(decision))
+    status, deadline = settled.status, settled.next_deadline
     return Result(
         seats={c: each.pods["main"] for c, each in status.clients.items() if each.pods},
         phases={client: each.phase for client, each in status.clients.items()},
         created=len(decision.create),
         claimed=[order.pod.name for order in decision.claim],
         removed=[order.pod.name for order in decision.remove],
-        confirm=decision.confirm,
+        confirm=list(decision.confirm),
         deadline=None if deadline is None else deadline - NOW,
         next=status.next,
     )
@@ -142,6 +145,14 @@ def result_of(seen: Seen) -> Result:
 
 IN_TIME, TOO_LATE = stamp(NOW + 3), stamp(NOW - 3)
 WAITING = IdlePod(phase="WaitForReuse", until=IN_TIME)
+
+POD = pod_name("s", "uid", "main", 0).removesuffix("-0")
+
+
+def failing() -> ClientStatus:
+    failures = Failures(count=3, until=IN_TIME, revision=MADE.name, reason="Error")
+    return ClientStatus(phase="Starting", failures={"main": failures})
+
 
 ROWS: dict[str, tuple[Seen, dict[str, Any]]] = {
     "whoever joins an empty session gets a new pod": (
@@ -229,7 +240,7 @@ ROWS: dict[str, tuple[Seen, dict[str, Any]]] = {
         ),
         {"created": 1, "phases": {"ann": "Recovering"}, "next": 2},
     ),
-    "a lost client waits": (
+    "a disconnected client waits": (
         Seen(
             clients={"ann": False},
             records={"ann": seated(0)},
@@ -238,12 +249,12 @@ ROWS: dict[str, tuple[Seen, dict[str, Any]]] = {
             pods=[pod(0)],
             workload={"timeout_seconds": 10},
         ),
-        {"phases": {"ann": "WaitForReconnection"}, "deadline": 10.0, "seats": {"ann": "p0"}},
+        {"phases": {"ann": "Disconnected"}, "deadline": 10.0, "seats": {"ann": "p0"}},
     ),
-    "a lost client whose time is up loses its seat and the pod goes": (
+    "a disconnected client whose time is up loses its seat and the pod goes": (
         Seen(
             clients={"ann": False},
-            records={"ann": seated(0, phase="WaitForReconnection", until=TOO_LATE)},
+            records={"ann": seated(0, phase="Disconnected", until=TOO_LATE)},
             recorded={"p0": "10.0.0.0"},
             next=1,
             pods=[pod(0)],
@@ -254,7 +265,7 @@ ROWS: dict[str, tuple[Seen, dict[str, Any]]] = {
     "who was lost and is back is ready again": (
         Seen(
             clients={"ann": True},
-            records={"ann": seated(0, phase="WaitForReconnection", until=TOO_LATE)},
+            records={"ann": seated(0, phase="Disconnected", until=TOO_LATE)},
             recorded={"p0": "10.0.0.0"},
             next=1,
             pods=[pod(0)],
@@ -273,17 +284,25 @@ ROWS: dict[str, tuple[Seen, dict[str, Any]]] = {
         ),
         {"removed": ["p0"], "deadline": None},
     ),
-    "a template whose pods keep failing gets no new one before its time": (
+    "a client whose pods keep failing gets no new one before its time, and nobody waits with it": (
+        Seen(
+            clients={"ann": True, "bob": True},
+            records={"ann": failing()},
+        ),
+        {"created": 1, "deadline": 3.0, "seats": {"bob": f"{POD}-0"}},
+    ),
+    "a client whose pods kept failing gets one of an edited template at once": (
         Seen(
             clients={"ann": True},
-            failures={"main": Failures(count=3, until=IN_TIME)},
+            records={"ann": failing()},
+            template={"template": {"spec": {"containers": [{"name": "main", "image": "better"}]}}},
         ),
-        {"created": 0, "deadline": 3.0, "phases": {"ann": "Starting"}},
+        {"created": 1, "seats": {"ann": f"{POD}-0"}},
     ),
     "a deadline that is out of reach is drawn in": (
         Seen(
             clients={"ann": False},
-            records={"ann": seated(0, phase="WaitForReconnection", until=stamp(NOW + 9999))},
+            records={"ann": seated(0, phase="Disconnected", until=stamp(NOW + 9999))},
             recorded={"p0": "10.0.0.0"},
             next=1,
             pods=[pod(0)],
@@ -302,9 +321,11 @@ def test_the_plan_says_that(row: str) -> None:
 
 
 def test_a_plan_changes_nothing_that_it_was_shown() -> None:
-    seen = ROWS["a lost client whose time is up loses its seat and the pod goes"][0].observed()
+    seen = ROWS["a disconnected client whose time is up loses its seat and the pod goes"][
+        0
+    ].observed()
     before = msgspec.json.encode(seen.session)
-    plan(seen, NOW).settle(Outcome())
+    settle(plan(seen, NOW), Outcome())
     assert msgspec.json.encode(seen.session) == before
 
 
@@ -315,11 +336,11 @@ def test_the_same_view_leads_to_the_same_plan() -> None:
 
 def test_a_settled_session_is_not_written() -> None:
     seen = ROWS["who was lost and is back is ready again"][0]
-    decision = plan(seen.observed(), NOW)
-    assert decision.settle(Outcome()) is not None
+    settled = settle(plan(seen.observed(), NOW), Outcome())
+    assert settled.patch is not None
     after = seen.observed()
-    after.session.status = decision.status
-    assert plan(after, NOW + 1).settle(Outcome()) is None
+    after.session.status = settled.status
+    assert settle(plan(after, NOW + 1), Outcome()).patch is None
 
 
 def test_two_thousand_clients_fit_into_one_object() -> None:
@@ -329,9 +350,7 @@ def test_two_thousand_clients_fit_into_one_object() -> None:
         pods=[pod(number, ip=f"10.0.{number >> 8}.{number & 255}") for number in range(2000)],
     ).observed()
     decision = plan(observed, NOW)
-    routes = [route.id for each in decision.publish for route in each.routes]
-    decision.settle(Outcome(acked=routes))
-    observed.session.status = decision.status
-    assert all(record.ready for record in decision.status.clients.values())
+    observed.session.status = settle(decision, all_acked(decision)).status
+    assert all(record.ready for record in observed.session.status.clients.values())
     # etcd takes 1.5 MiB, and managed fields do not grow with the clients.
     assert len(msgspec.json.encode(observed.session)) < 600_000

@@ -7,19 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from edgewise.api.exposure import Port
 from edgewise.api.sessions import (
     PodTemplate,
-    Port,
     Reset,
     SessionTemplate,
     SessionTemplateSpec,
     SessionTemplateStatus,
 )
 from edgewise.kube.objects import ObjectMeta
-from edgewise.sessions.observed import ClaimSeen, PodSeen
-from edgewise.sessions.podbook import CLEANING, RETIRED, Entry
+from edgewise.sessions.indexes.pod_index import CLEANING, RETIRED, Entry
+from edgewise.sessions.observed import ClaimSeen
 from edgewise.sessions.pods import made_from
-from edgewise.sessions.pool_plan import MOST_AT_ONCE, PoolObserved, PoolPlan, plan_pool
+from edgewise.sessions.pool.plan import MOST_AT_ONCE, PoolObserved, PoolPlan, plan_pool
+from edgewise.workloads.pods_seen import PodSeen
 
 NOW = 1_800_000_000.0
 PART = PodTemplate(name="main", ports=[Port(name="http", port=80)], template={"spec": {}})
@@ -69,9 +70,7 @@ def entry(holder: str | None = None, born_for: str = "", **fields: Any) -> Entry
 
 
 def orphan_lease(holder: str = "") -> Entry:
-    made = entry(holder)
-    made.pod = None
-    return made
+    return msgspec.structs.replace(entry(holder), pod=None)
 
 
 def what_becomes(plan: PoolPlan) -> str:
@@ -116,7 +115,7 @@ ROWS: dict[str, tuple[Entry, SessionTemplate, dict[str, Any], str]] = {
     "a pod that a living session has": (
         entry("alive"),
         template(),
-        {"live_sessions": {"alive"}},
+        {"live_sessions": {"alive": "s"}},
         "left alone",
     ),
     "a pod of a session that is not seen": (entry("odd"), template(), {}, "session asked for"),
@@ -219,7 +218,7 @@ ROWS: dict[str, tuple[Entry, SessionTemplate, dict[str, Any], str]] = {
     "a Lease of a living session whose pod is gone": (
         orphan_lease("alive"),
         template(),
-        {"gone_pods": frozenset(["p"]), "live_sessions": {"alive"}},
+        {"gone_pods": frozenset(["p"]), "live_sessions": {"alive": "s"}},
         "left alone",
     ),
 }
@@ -246,7 +245,9 @@ def test_numbers_are_never_given_twice() -> None:
 
 
 def test_warm_pods_that_fail_are_given_a_rest() -> None:
-    seen = PoolObserved(template=template(warm_pods=1), resting_until=NOW + 4)
+    wanted = template(warm_pods=1)
+    revision = made_from(wanted.spec.pod_templates[0], wanted.spec).name
+    seen = PoolObserved(template=wanted, resting_until={revision: NOW + 4})
     plan = plan_pool(seen, NOW)
     assert not plan.create
     assert plan.deadline == NOW + 4

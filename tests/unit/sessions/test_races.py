@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 from typing import Any
 
-from edgewise.api.sessions import PortClaim, Session
-from edgewise.kube.core import Pod
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import Session
+from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Key
 from tests.unit.sessions.world import NAMESPACE, CutOff, Operator, World, pod_template
 
@@ -32,7 +33,7 @@ class Held:
 
     def __init__(self, operator: Operator, verb: str, kind: str) -> None:
         self.operator = operator
-        operator.client.held = (verb, kind)
+        operator.client.raw = (verb, kind)
 
     async def __aenter__(self) -> Held:
         self.task = asyncio.create_task(self.operator.work())
@@ -42,7 +43,7 @@ class Held:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.operator.client.held = None
+        self.operator.client.raw = None
         self.operator.client.let_through.set()
         await self.task
 

@@ -13,9 +13,9 @@ from aiohttp import web
 from edgewise.api.sessions import Reset
 from edgewise.kube.errors import Unreachable
 from edgewise.kube.objects import Key
-from edgewise.sessions.observed import PodSeen
 from edgewise.sessions.orders import ResetPod
 from edgewise.sessions.resetting import TERMINATE, PodCleaner, Resets
+from edgewise.workloads.pods_seen import PodSeen
 
 POD = PodSeen(name="p0", uid="u0", revision="r", ordinal=0, ip="127.0.0.1", ready=True)
 KEY = Key("n", "s")
@@ -55,6 +55,34 @@ async def test_a_pod_is_asked_at_its_own_address(status: int, clean: bool) -> No
             cleaner = PodCleaner(Execs(), http)  # type: ignore[arg-type]
             order = ResetPod(POD, Reset(http_path="/reset"), port, "first")
             assert await cleaner.clean("n", order) is clean
+    finally:
+        await runner.cleanup()
+    assert asked == ["POST /reset"]
+
+
+async def test_a_pod_sends_the_operator_nowhere_else() -> None:
+    """A pod's redirect would lead the operator's POST to any address that it can reach."""
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(f"{request.method} {request.path} {request.headers.get('Cookie', '')}".strip())
+        if request.path == "/reset":
+            answer = web.Response(status=307, headers={"Location": "/elsewhere"})
+            answer.set_cookie("from", "a-pod")
+            return answer
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_route("*", "/{path}", handler)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        async with aiohttp.ClientSession() as http:
+            cleaner = PodCleaner(Execs(), http)  # type: ignore[arg-type]
+            order = ResetPod(POD, Reset(http_path="/reset"), port, "first")
+            assert await cleaner.clean("n", order) is False
     finally:
         await runner.cleanup()
     assert asked == ["POST /reset"]

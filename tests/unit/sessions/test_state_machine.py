@@ -17,15 +17,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from edgewise.api.sessions import PortClaim, Session
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Pod
+from edgewise.api.exposure import PortClaim
+from edgewise.api.sessions import Session
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Pod, ResourceQuota
 from edgewise.kube.objects import Key
 from tests.unit.sessions.world import NAMESPACE, CutOff, Operator, World, pod_template
 
 UDP = {"name": "game", "port": 7777, "protocol": "UDP"}
 HTTP = {"name": "http", "port": 8080}
-KINDS = ("Session", "SessionTemplate", "Pod", "Lease", "PortClaim", "Node")
+KINDS = ("Session", "SessionTemplate", "Pod", "Lease", "PortClaim", "Node", "ResourceQuota")
 
 LONG = os.environ.get("EDGEWISE_CHAOS", "") not in ("", "0")
 RUNS = int(os.environ.get("EDGEWISE_CHAOS_RUNS", "1000" if LONG else "40"))
@@ -47,6 +48,7 @@ class TwoOperators(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.seats: dict[tuple[str, str, str], str] = {}
+        self.served: set[str] = set()
         self.loop = asyncio.new_event_loop()
         self.world = World()
         self.operators: list[Operator] = []
@@ -119,7 +121,10 @@ class TwoOperators(RuleBasedStateMachine):
     def nodes_work(self) -> None:
         self.world.nodes_work()
 
-    @rule(number=st.integers(0, 50), way=st.sampled_from(("delete", "force", "fail", "unready")))
+    @rule(
+        number=st.integers(0, 50),
+        way=st.sampled_from(("delete", "force", "fail", "crash", "unready")),
+    )
     def harm_pod(self, number: int, way: str) -> None:
         pods = sorted(self.world.pods())
         if not pods:
@@ -132,9 +137,15 @@ class TwoOperators(RuleBasedStateMachine):
                 self.world.delete(Pod, pod, force=True)
             case "fail":
                 self.world.fail_pod(pod)
+            case "crash":
+                self.world.crash_pod(pod)
             case "unready":
                 self.world.set_pod(pod, ready=False)
                 self.world.set_pod(pod, ready=True)
+
+    @rule(pods=st.integers(0, 6))
+    def set_quota(self, pods: int) -> None:
+        self.world.quota(pods)
 
     @rule(seconds=st.sampled_from((0.3, 3.0, 11.0, 25.0)))
     def time_passes(self, seconds: float) -> None:
@@ -221,7 +232,16 @@ class TwoOperators(RuleBasedStateMachine):
         }
         for seat, pod in seats.items():
             before = self.seats.get(seat, pod)
-            assert before == pod or before in self.world.harmed, f"{seat} was moved"
+            # In a pod that was never ready nobody has been served: an edit replaces it.
+            free_to_go = before in self.world.harmed or before not in self.served
+            assert before == pod or free_to_go, f"{seat} was moved"
+        self.served |= {
+            pod
+            for session in self.world.store.all(Session)
+            for members in session.status.pods.values()
+            for pod, address in members.items()
+            if address
+        }
         # An operator may seat somebody in a pod of whose end it has not heard yet. From there,
         # and only from there, it has to move them.
         there = self.world.pods(alive=False)
@@ -240,6 +260,8 @@ class TwoOperators(RuleBasedStateMachine):
         for operator in self.operators:
             operator.cut_at = None
             operator.client.delay = lambda: 0
+        if world.store.all(ResourceQuota):
+            world.quota(1000)
         # Failures may have put pods to rest: that wait has an end.
         await world.advance(700, *self.operators)
         world.check()

@@ -10,33 +10,35 @@ from typing import Any
 
 import msgspec
 
+from edgewise.api.exposure import PortClaim
 from edgewise.api.sessions import (
     GROUP,
     VERSION,
-    PortClaim,
     Session,
     SessionSpec,
     SessionStatus,
     SessionTemplate,
 )
-from edgewise.kube.coordination import Lease
-from edgewise.kube.core import Node, Pod
-from edgewise.kube.objects import Key
+from edgewise.exposure.publishing import Ack
+from edgewise.exposure.route import Owner, Route
+from edgewise.exposure.site import PortRange, Site
+from edgewise.kube.errors import Forbidden
+from edgewise.kube.kinds.coordination import Lease
+from edgewise.kube.kinds.core import Node, Pod, ResourceQuota
+from edgewise.kube.objects import Key, Kind
 from edgewise.runtime.api import Api
+from edgewise.runtime.caching.shared_caches import SharedCaches
+from edgewise.runtime.controller_workers import ControllerWorkers
 from edgewise.runtime.events import EventRecorder
-from edgewise.runtime.shared_caches import SharedCaches
-from edgewise.runtime.workers import Workers
 from edgewise.sessions import names
-from edgewise.sessions.books import Books
 from edgewise.sessions.controller import SessionController
-from edgewise.sessions.deadlines import moment, stamp
 from edgewise.sessions.digest import digest_of
+from edgewise.sessions.indexes.indexes import Indexes
 from edgewise.sessions.orders import ResetPod
 from edgewise.sessions.pods import made_from
-from edgewise.sessions.publish import Ack
-from edgewise.sessions.routes import Route, routes_of
-from edgewise.sessions.site import PortRange, Site
-from edgewise.sessions.template_controller import TemplateController
+from edgewise.sessions.pool.controller import TemplateController
+from edgewise.sessions.route_source import routes_of
+from edgewise.workloads.deadlines import moment, stamp
 from tests.unit.sessions.store import Store, StoreClient, typed
 
 NAMESPACE = "play"
@@ -59,10 +61,10 @@ class Gateways:
     def __init__(self) -> None:
         self.silent = False
         self.broken_ports: set[int] = set()
-        self.told: list[tuple[str, Sequence[Route]]] = []
+        self.told: list[tuple[Owner, Sequence[Route]]] = []
 
-    async def publish(self, session_key: str, routes: Sequence[Route]) -> Ack:
-        self.told.append((session_key, routes))
+    async def publish(self, owner: Owner, routes: Sequence[Route]) -> Ack:
+        self.told.append((owner, routes))
         if self.silent:
             return Ack(complaint="nobody answers")
         bad = {each.id: "cannot listen" for each in routes if each.listen_port in self.broken_ports}
@@ -93,18 +95,18 @@ class Operator:
         caches: Any = SharedCaches(self.client)
         self.caches = caches
         self.api = Api(self.client, caches)
-        events = EventRecorder(self.client, clock=world.clock)
-        books = Books(world.site)
-        self.books = books
+        events = self.events = EventRecorder(self.client, clock=world.clock)
+        indexes = Indexes(world.site)
+        self.indexes = indexes
         self.sessions = SessionController(
-            books,
+            indexes,
             world.gateways,
             world.cleaners,
             monotonic=world.clock,
         )
-        self.templates = TemplateController(books, world.cleaners)
+        self.templates = TemplateController(indexes, world.cleaners)
         self.workers = [
-            Workers(
+            ControllerWorkers(
                 each,
                 caches,
                 self.api,
@@ -117,8 +119,6 @@ class Operator:
         ]
         for workers in self.workers:
             workers.add_all()
-        self.sessions.wake = self.workers[0].queue.add
-        self.templates.wake = self.workers[1].queue.add
         self._seen: dict[Any, int] = {}
         self.list()
 
@@ -219,7 +219,7 @@ class Operator:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _one(self, workers: Workers, key: Key) -> None:
+    async def _one(self, workers: ControllerWorkers, key: Key) -> None:
         try:
             await workers._pass(key)
         finally:
@@ -228,15 +228,16 @@ class Operator:
 
     def _check_page(self, key: Key) -> None:
         """What is carried along must be what would be worked out anew."""
-        page = self.sessions._pages._pages.get(key)
+        page = self.sessions._decoded._decoded.get(key)
         if page is None or page.nonsense:
             return
         assert page.status == msgspec.json.decode(page.status_text, type=SessionStatus)
         assert page.spec == msgspec.json.decode(page.spec_text, type=SessionSpec)
         if page.digest is not None:
-            anew = digest_of(page.status)
-            anew.templates, anew.tokens = page.digest.templates, page.digest.tokens
-            assert page.digest == anew
+            anew, kept = digest_of(page.status), page.digest
+            assert kept == msgspec.structs.replace(
+                anew, templates=kept.templates, tokens=kept.tokens
+            )
 
     def next_due(self) -> float | None:
         """Seconds to the next thing that is due. (The queue itself looks at the clock every
@@ -262,6 +263,8 @@ class World:
         self.harmed: set[str] = set()  # pods that somebody else than an operator ended
         self.lazy_pods: set[str] = set()  # pods that do not become ready
         self.node = "node-1"  # where new pods go
+        self.lazy_images: set[str] = set()  # images of which no pod becomes ready
+        self.quota_is_kept = True  # else nobody counts the pods that are gone
         self._addresses = iter(range(1, 1 << 20))
 
     def clock(self) -> float:
@@ -296,7 +299,7 @@ class World:
         return made
 
     def clients(self, session: str = "s", **clients: bool | None) -> None:
-        """True: connected; False: lost; None: left."""
+        """True: connected; False: disconnected; None: left."""
         wanted = {
             client: None if connected is None else {"connected": connected}
             for client, connected in clients.items()
@@ -329,8 +332,64 @@ class World:
                 self.store.finish(Pod.KIND, pod.key)
             elif not pod.node_name:
                 self.store.patch(Pod.KIND, pod.key, {"spec": {"nodeName": self.node}})
-                ready = pod.metadata.name not in self.lazy_pods
+                image = pod.spec["containers"][0]["image"]
+                ready = not (pod.metadata.name in self.lazy_pods or image in self.lazy_images)
                 self.set_pod(pod.metadata.name, ready=ready, ip=self._address())
+
+        if self.quota_is_kept:
+            self._count_for_the_quota()
+
+    def quota(self, pods: int) -> None:
+        """At most so many pods, as the API server and the quota controller see to it."""
+        key = Key(self.namespace, "quota")
+        if key not in self.store.objects.get(ResourceQuota.KIND, {}):
+            meta = {"name": key.name, "namespace": self.namespace}
+            self.store.create(ResourceQuota.KIND, {"metadata": meta})
+        self._set_quota(hard={"pods": str(pods)})
+        self._count_for_the_quota()
+        self.store.admit = self._within_quota
+
+    def _set_quota(self, **status: dict[str, str]) -> None:
+        key = Key(self.namespace, "quota")
+        self.store.patch(ResourceQuota.KIND, key, {"status": status}, "status")
+
+    def _count_for_the_quota(self) -> None:
+        """The controller does this a moment after a pod is gone, and not before."""
+        if self.store.objects.get(ResourceQuota.KIND):
+            self._set_quota(used={"pods": str(len(self.store.all(Pod)))})
+
+    def _within_quota(self, kind: Kind, raw: dict[str, Any]) -> None:
+        if kind != Pod.KIND:
+            return
+        quota = self.store.get(ResourceQuota, Key(self.namespace, "quota"))["status"]
+        used, hard = int(quota["used"]["pods"]), int(quota["hard"]["pods"])
+        if used >= hard:
+            name = raw["metadata"]["name"]
+            raise Forbidden(
+                403,
+                "Forbidden",
+                f'pods "{name}" is forbidden: exceeded quota: quota, requested: pods=1, '
+                f"used: pods={used}, limited: pods={hard}",
+            )
+        self._set_quota(used={"pods": str(used + 1)})
+
+    def crash_pod(self, name: str, code: int = 3) -> None:
+        """Its container has ended again, and the kubelet waits before it starts it once more."""
+        self.harmed.add(name)
+        self.set_containers(
+            name,
+            {
+                "name": "main",
+                "restartCount": 2,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": f"pod={name}"}},
+                "lastState": {"terminated": {"exitCode": code, "reason": "Error"}},
+            },
+        )
+
+    def set_containers(self, name: str, *statuses: dict[str, Any]) -> None:
+        self.set_pod(name, ready=False)
+        body = {"status": {"containerStatuses": list(statuses)}}
+        self.store.patch(Pod.KIND, Key(self.namespace, name), body, "status")
 
     def _address(self) -> str:
         number = next(self._addresses)
@@ -509,7 +568,7 @@ class World:
         claims = {
             each.metadata.name
             for each in self.store.all(PortClaim)
-            if each.spec.session.startswith(f"{self.namespace}/")
+            if each.spec.domain == names.DOMAIN and each.spec.owner.startswith(f"{self.namespace}/")
         }
         wanted = {f"{protocol.lower()}-{port}" for protocol, port in used}
         assert claims >= wanted, f"ports in use that nobody claims: {wanted - claims}"

@@ -12,7 +12,7 @@ import yaml
 from webrtc_detector.settings import from_environment
 
 from edgewise.api.sessions import SessionTemplate
-from edgewise.local.addresses import INDEXES, AddressPlan
+from edgewise.local.network.addresses import INDEXES, AddressPlan
 
 ROOT = Path(__file__).parents[3]
 TURN = ROOT / "deploy" / "turn"

@@ -7,7 +7,7 @@ import hmac
 import msgspec
 import pytest
 
-from edgewise.sessions.turn import IceServer, TurnError, TurnRealm, password
+from edgewise.exposure.turn import IceServer, TurnError, TurnRealm, password
 
 SECRET = "0123456789abcdef0123456789abcdef"
 REALM = TurnRealm(urls=("turn:192.0.2.7:3478",), secret=SECRET, lifetime=600)

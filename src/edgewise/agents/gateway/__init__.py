@@ -1,1 +1,4 @@
-"""The gateway agent: tells real Envoy which seat lives at which pod, by delta ADS."""
+"""The gateway agent: tells real Envoy which seat lives at which pod, by delta ADS.
+
+Begin with `agent`; `table` holds the routes, `ads` talks to Envoy.
+"""

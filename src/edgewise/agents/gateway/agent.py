@@ -10,11 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from edgewise.agents.gateway.ads import AdsServer
-from edgewise.agents.gateway.control import Control
+from edgewise.agents.gateway.control import MOST_BYTES, Control
 from edgewise.agents.gateway.envoy_admin import EnvoyAdmin
 from edgewise.agents.gateway.envoy_bootstrap import admin_socket, xds_socket
 from edgewise.agents.gateway.envoy_process import EnvoyProcess
@@ -22,6 +21,15 @@ from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.routing import Routing
 from edgewise.agents.gateway.run_directory import sole
 from edgewise.agents.gateway.settings import Settings, SettingsError
+from edgewise.runtime.listening.listener import ConnectionLimits, Limits
+from edgewise.runtime.listening.web_app import listening
+
+# Operators, kubelets and collectors of metrics call the control port, with few connections.
+LIMITS = Limits(
+    connections=ConnectionLimits(
+        connections=512, per_address=256, waiting=128, body_bytes=4 * MOST_BYTES
+    )
+)
 
 
 class EnvoyPlace(enum.StrEnum):
@@ -79,7 +87,7 @@ class GatewayAgent:
                 drain_seconds=options.drain_seconds,
             )
         self.control_port = 0
-        self.trouble: Callable[[], str] = lambda: ""  # what keeps the sessions from us
+        self.trouble: Callable[[], str] = lambda: ""  # what keeps the routes from us
 
     @property
     def unready(self) -> str:
@@ -127,20 +135,23 @@ class GatewayAgent:
             unready=lambda: self.unready,
             envoy_figures=EnvoyAdmin(admin_socket(self._options.run_dir)).figures,
         )
-        runner = web.AppRunner(control.app(), access_log=None, shutdown_timeout=2.0)
-        await runner.setup()
         address = self._options.control
-        try:
+        async with contextlib.AsyncExitStack() as stack:
             try:
-                await web.TCPSite(runner, address.host, address.port).start()
+                self.control_port = await stack.enter_async_context(
+                    listening(
+                        control.app(),
+                        address.host,
+                        address.port,
+                        LIMITS,
+                        drain_seconds=2.0,
+                    )
+                )
             except OSError as error:
                 raise SettingsError(
                     f"cannot listen on control address {address}: {error.strerror or error}"
                 ) from None
-            self.control_port = runner.addresses[0][1]
             yield
-        finally:
-            await runner.cleanup()
 
 
 @contextlib.asynccontextmanager

@@ -13,8 +13,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.routing import Routing
 from edgewise.agents.gateway.streams import Outcome
+from edgewise.exposure.route import Owner, Route
 from edgewise.kube.errors import UNREADABLE_JSON
-from edgewise.sessions.routes import Route
 
 MOST_BYTES = 4 * 2**20
 MOST_ROUTES = 10_000
@@ -25,7 +25,8 @@ ACK_SECONDS = 1.8
 class Pushed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a push."""
 
-    session: str
+    domain: str
+    owner: str  # namespace/name
     routes: list[Route]
 
 
@@ -78,7 +79,7 @@ class Control:
         # Without an Envoy to wait for, nobody is served by waiting.
         can_wait = self._routing.known.is_set() and len(self._routing.streams) > 0
         outcome = await self._routing.push(
-            pushed.session, pushed.routes, ACK_SECONDS if can_wait else 0
+            Owner(pushed.domain, pushed.owner), pushed.routes, ACK_SECONDS if can_wait else 0
         )
         return answer(outcome, 200 if can_wait else 503)
 
@@ -95,8 +96,8 @@ class Control:
             raise Unacceptable(413, f"a push may have {MOST_ROUTES} routes; split it")
         if len({route.id for route in pushed.routes}) != len(pushed.routes):
             raise Unacceptable(400, "a push may name each seat and port only once")
-        if not pushed.session:
-            raise Unacceptable(400, "a push must name its session")
+        if not pushed.domain or not pushed.owner:
+            raise Unacceptable(400, "a push must name the domain and the owner of its routes")
         return pushed
 
     def _knows(self, authorization: str) -> bool:

@@ -10,7 +10,7 @@ from edgewise.agents.gateway.seat_port import port_name, port_resources
 from edgewise.agents.gateway.seat_scope import scope_of
 from edgewise.agents.gateway.settings import Settings
 from edgewise.agents.gateway.table import Changes
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Route
 
 Part = tuple[ResourceType, str]
 

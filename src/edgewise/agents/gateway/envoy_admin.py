@@ -59,7 +59,7 @@ class EnvoyAdmin:
         try:
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
-                session.request(method, f"http://envoy{path}") as answer,
+                session.request(method, f"http://envoy{path}", allow_redirects=False) as answer,
             ):
                 return answer.status, await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -137,19 +137,24 @@ class EnvoyProcess:
                     await self._stopping.wait()
 
     async def stop(self) -> None:
-        """Let connections finish for a while, then end Envoy; `run` returns."""
+        """Let connections finish for a while, then end Envoy; `run` returns.
+
+        Cancelled on the way, it ends Envoy at once.
+        """
         self._stopping.set()
         if self._running is None:
             return
-        with contextlib.suppress(OSError):
-            await self.admin.drain()
-            await self._emptied()
-        self._signal(signal.SIGTERM)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(KILL_AFTER):
-                await self._gone()
-        self._signal(signal.SIGKILL)
-        self._record.unlink(missing_ok=True)
+        try:
+            with contextlib.suppress(OSError):
+                await self.admin.drain()
+                await self._emptied()
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(KILL_AFTER):
+                    await self._gone()
+        finally:
+            self._signal(signal.SIGKILL)
+            self._record.unlink(missing_ok=True)
 
     def _survivor(self) -> Running | None:
         """The Envoy of an agent before us, if it still runs."""

@@ -10,7 +10,7 @@ import ipaddress
 import re
 
 from edgewise.agents.gateway.settings import LABEL, Settings
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Route
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -14,7 +14,7 @@ from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.settings import Settings
 from edgewise.agents.gateway.streams import Outcome, Streams
 from edgewise.agents.gateway.table import Changes, RouteTable
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Owner, Route
 
 AHEAD_SECONDS = 30.0
 TICK_SECONDS = 1.0
@@ -33,26 +33,26 @@ class Routing:
         self.streams = Streams(self._desired, metrics, clock)
         self.known = asyncio.Event()  # set once the watch has shown everything
 
-    def show(self, session: str, routes: Iterable[Route]) -> None:
-        """The watch says that these are all the routes of `session`."""
-        self._follow(self._table.replace(session, routes))
+    def show(self, owner: Owner, routes: Iterable[Route]) -> None:
+        """The watch says that these are all the routes of `owner`."""
+        self._follow(self._table.replace(owner, routes))
 
-    def amend(self, session: str, routes: Iterable[Route], gone: Iterable[str]) -> None:
-        """The watch says that these routes of `session` are new, and these ids gone."""
-        self._follow(self._table.amend(session, routes, gone))
+    def amend(self, owner: Owner, routes: Iterable[Route], gone: Iterable[str]) -> None:
+        """The watch says that these routes of `owner` are new, and these ids gone."""
+        self._follow(self._table.amend(owner, routes, gone))
 
-    async def push(self, session: str, routes: list[Route], timeout: float) -> Outcome:
+    async def push(self, owner: Owner, routes: list[Route], timeout: float) -> Outcome:
         """Serve `routes` now, and wait until every Envoy does."""
-        self._follow(self._table.push(session, routes, self._clock() + AHEAD_SECONDS))
+        self._follow(self._table.push(owner, routes, self._clock() + AHEAD_SECONDS))
         wrong = {
-            route.id: reason for route in routes if (reason := self._table.why_not(session, route))
+            route.id: reason for route in routes if (reason := self._table.why_not(owner, route))
         }
         outcome = await self.streams.settle(
             [route.id for route in routes if route.id not in wrong], timeout
         )
         outcome.rejected.update(wrong)
         if outcome.rejected:
-            self._follow(self._table.withdraw(session, outcome.rejected))
+            self._follow(self._table.withdraw(owner, outcome.rejected))
         self._metrics.pushes.labels("acked").inc(len(outcome.acked))
         self._metrics.pushes.labels("rejected").inc(len(outcome.rejected))
         self._metrics.pushes.labels("pending").inc(len(outcome.pending))
@@ -70,7 +70,7 @@ class Routing:
     def unready(self) -> str:
         """Why this gateway cannot be relied on right now; empty if it can."""
         if not self.known.is_set():
-            return "the sessions are not known yet"
+            return "the routes are not known yet"
         if not len(self.streams):
             return "no Envoy is connected"
         if not self.streams.in_sync:

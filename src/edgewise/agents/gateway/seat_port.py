@@ -29,7 +29,7 @@ from edgewise.agents.gateway.http_listener import (
 )
 from edgewise.agents.gateway.resource import Resource, ResourceType
 from edgewise.agents.gateway.settings import Settings
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Route
 
 DATAGRAM_BYTES = 9000
 UDP_IDLE = "300s"

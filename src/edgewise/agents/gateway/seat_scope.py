@@ -14,7 +14,7 @@ from envoy.extensions.filters.http.lua.v3 import lua_pb2
 from envoy.extensions.filters.http.set_filter_state.v3 import set_filter_state_pb2
 
 from edgewise.agents.gateway.resource import Resource, ResourceType
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Route
 
 PREFIX = "/s"
 PODS_CLUSTER = "pods"

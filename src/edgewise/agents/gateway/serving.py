@@ -1,9 +1,11 @@
-"""Runs a gateway: the agent fed from a cluster's sessions, or an Envoy by itself."""
+"""Runs a gateway: the agent fed from the objects of a cluster, or an Envoy by itself."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -11,33 +13,91 @@ from prometheus_client import CollectorRegistry
 from edgewise.agents.gateway.agent import AgentOptions, GatewayAgent, running
 from edgewise.agents.gateway.envoy_process import EnvoyProcess
 from edgewise.agents.gateway.metrics import GatewayMetrics
-from edgewise.agents.gateway.watch import RoutedSession, SessionWatch
+from edgewise.agents.gateway.settings import SettingsError
+from edgewise.exposure.routing import RouteSource
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
+from edgewise.kube.errors import KubeError, NotFound
+from edgewise.kube.objects import Object
+from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.metrics import Metrics
-from edgewise.runtime.shared_caches import SharedCaches
+
+# How often it is asked whether a kind that cannot be listed is there at all.
+LOOK_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
 
 
-async def serve_sessions(options: AgentOptions, access: Access, ended: asyncio.Event) -> None:
-    """Serve the sessions of a cluster until `ended`."""
+async def serve_routes(
+    options: AgentOptions,
+    access: Access,
+    sources: Sequence[RouteSource[Any]],
+    ended: asyncio.Event,
+) -> None:
+    """Serve what `sources` find in a cluster until `ended`."""
+    check_sources(sources)
     agent = GatewayAgent(options)
     async with Client(access) as client:
         caches = SharedCaches(
             client,
-            trims={RoutedSession: RoutedSession.detached},
+            trims={source.kind: source.trim for source in sources},
             metrics=Metrics(agent.metrics.registry),
         )
-        watch = SessionWatch(agent.routing, domain=options.settings.domain)
-        watch.follow(caches.of(RoutedSession))
+        for source in sources:
+            source.follow(caches.of(source.kind), agent.routing, wildcard=options.settings.domain)
         agent.trouble = lambda: "; ".join(caches.troubles().values())
         async with agent.running():
-            await until_first(caches.run(), know(agent, caches), agent.failed.wait(), ended.wait())
+            known = know(agent, client, caches, sources)
+            await until_first(caches.run(), known, agent.failed.wait(), ended.wait())
 
 
-async def know(agent: GatewayAgent, caches: SharedCaches) -> None:
-    await caches.wait_synced()
+def check_sources(sources: Sequence[RouteSource[Any]]) -> None:
+    """Owners are told apart by domain and name: two sources of one domain would take the
+    routes of each other's owners away."""
+    several = [name for name, n in Counter(each.domain for each in sources).items() if n > 1]
+    if several:
+        raise SettingsError(f"two route sources call their domain {several[0]!r}")
+
+
+async def know(
+    agent: GatewayAgent,
+    client: Client,
+    caches: SharedCaches,
+    sources: Sequence[RouteSource[Any]],
+) -> None:
+    """The routes are known once every source has been listed. One whose kind the cluster does
+    not have has none; it is left out until the kind appears, unless there is no other."""
+    listed = asyncio.ensure_future(caches.wait_synced())
+    try:
+        while not listed.done():
+            await asyncio.wait({listed}, timeout=LOOK_SECONDS)
+            unlisted = [each for each in sources if not caches.of(each.kind).synced]
+            if len(unlisted) == len(sources):
+                continue
+            absent = [each for each in unlisted if await is_absent(client, each.kind)]
+            if absent and absent == unlisted:
+                for each in absent:
+                    _log.warning(
+                        "the cluster has no kind %s: routes of %s are served when it has",
+                        each.kind.KIND.kind,
+                        each.domain,
+                    )
+                break
+    finally:
+        listed.cancel()
     agent.routing.known.set()
     await asyncio.Event().wait()  # it stays known
+
+
+async def is_absent(client: Client, kind: type[Object]) -> bool:
+    """Whether the API server says so; one that does not answer has said nothing."""
+    try:
+        await client.kind_of(kind.KIND.api_version, kind.KIND.kind)
+    except NotFound:
+        return True
+    except KubeError:
+        return False
+    return False
 
 
 async def until_first(*jobs: Coroutine[Any, Any, object]) -> None:

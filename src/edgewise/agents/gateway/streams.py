@@ -30,7 +30,7 @@ class Outcome:
 
 
 class Streams:
-    """Hands changes to every Envoy and tells when all have acknowledged them."""
+    """SessionWriter changes to every Envoy and tells when all have acknowledged them."""
 
     def __init__(
         self, desired: Desired, metrics: GatewayMetrics, clock: Callable[[], float]
@@ -72,7 +72,10 @@ class Streams:
     def publish(self, parts: set[Part]) -> None:
         now = self._clock()
         for part in parts:
-            self._changed_at.setdefault(part, now)
+            if not self._streams and self._desired.version(part) is None:
+                self._changed_at.pop(part, None)  # no Envoy is there that should drop it
+            else:
+                self._changed_at.setdefault(part, now)
         for stream in self._streams:
             stream.subscriber.note(parts)
             stream.wake.set()

@@ -1,6 +1,6 @@
 """Which routes are served right now.
 
-Two sources are laid over each other: what the watch of sessions shows, which is the
+Two sources are laid over each other: what the watches show, which is the
 truth, and what the operator has pushed ahead of it, which counts until the watch
 shows the same or its time is up. Every step costs as much as it changes.
 """
@@ -13,16 +13,16 @@ import msgspec
 
 from edgewise.agents.gateway.refusal import refusal
 from edgewise.agents.gateway.settings import Settings
-from edgewise.sessions.routes import Route
+from edgewise.exposure.route import Owner, Route
 
 Changes = dict[str, Route | None]  # route id -> what is served now, None: nothing
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A session's claim to a route id. Ids are unique by design; should two sessions
+    """An owner's claim to a route id. Ids are unique by design; should two owners
     still claim one, the claim that came first is served and the other is refused."""
 
-    session: str
+    owner: Owner
     id: str
 
 
@@ -34,11 +34,11 @@ class Ahead(msgspec.Struct, frozen=True):
 
 
 class RouteTable:
-    """The routes of all sessions, and who holds what can be held only once."""
+    """The routes of all owners, and who holds what can be held only once."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._watched: dict[str, dict[str, Route]] = {}
+        self._watched: dict[Owner, dict[str, Route]] = {}
         self._ahead: dict[Claim, Ahead] = {}
         self._wanted: dict[Claim, Route] = {}
         self._holders: dict[object, dict[Claim, None]] = {}  # in order of arrival
@@ -58,37 +58,37 @@ class RouteTable:
     def ahead(self) -> int:
         return len(self._ahead)
 
-    def replace(self, session: str, routes: Iterable[Route]) -> Changes:
-        """Take over all that the watch says about one session; nothing: it is gone."""
+    def replace(self, owner: Owner, routes: Iterable[Route]) -> Changes:
+        """Take over all that the watch says about one owner; nothing: it is gone."""
         new = {route.id: route for route in routes}
-        old = self._watched.get(session, {})
+        old = self._watched.get(owner, {})
         changed = dict(new.items() - old.items())
-        return self.amend(session, changed.values(), old.keys() - new.keys())
+        return self.amend(owner, changed.values(), old.keys() - new.keys())
 
-    def amend(self, session: str, routes: Iterable[Route], gone: Iterable[str]) -> Changes:
-        """Take over what the watch says has changed about one session."""
-        watched = self._watched.setdefault(session, {})
+    def amend(self, owner: Owner, routes: Iterable[Route], gone: Iterable[str]) -> Changes:
+        """Take over what the watch says has changed about one owner."""
+        watched = self._watched.setdefault(owner, {})
         claims: dict[Claim, None] = {}
         for id in gone:
             watched.pop(id, None)
-            claims[Claim(session, id)] = None
+            claims[Claim(owner, id)] = None
         for route in routes:
             watched[route.id] = route
-            claim = Claim(session, route.id)
+            claim = Claim(owner, route.id)
             claims[claim] = None
             ahead = self._ahead.get(claim)
             if ahead is not None and ahead.route == route:
                 del self._ahead[claim]
         if not watched:
-            del self._watched[session]
+            del self._watched[owner]
         return self._settle(claims)
 
-    def push(self, session: str, routes: Iterable[Route], until: float) -> Changes:
+    def push(self, owner: Owner, routes: Iterable[Route], until: float) -> Changes:
         """Serve `routes` at once, ahead of the watch."""
-        watched = self._watched.get(session, {})
+        watched = self._watched.get(owner, {})
         claims: dict[Claim, None] = {}
         for route in routes:
-            claim = Claim(session, route.id)
+            claim = Claim(owner, route.id)
             claims[claim] = None
             if watched.get(route.id) == route:
                 self._ahead.pop(claim, None)
@@ -96,9 +96,9 @@ class RouteTable:
                 self._ahead[claim] = Ahead(route, until)
         return self._settle(claims)
 
-    def withdraw(self, session: str, ids: Iterable[str]) -> Changes:
+    def withdraw(self, owner: Owner, ids: Iterable[str]) -> Changes:
         """Forget what was pushed: Envoy cannot serve it."""
-        claims = [claim for id in ids if (claim := Claim(session, id)) in self._ahead]
+        claims = [claim for id in ids if (claim := Claim(owner, id)) in self._ahead]
         for claim in claims:
             del self._ahead[claim]
         return self._settle(claims)
@@ -110,9 +110,9 @@ class RouteTable:
             del self._ahead[claim]
         return self._settle(over)
 
-    def why_not(self, session: str, route: Route) -> str:
+    def why_not(self, owner: Owner, route: Route) -> str:
         """Why `route` is not what is served under its id; empty if it is."""
-        claim = Claim(session, route.id)
+        claim = Claim(owner, route.id)
         reason = self._refused.get(claim, "")
         if not reason and self._served.get(route.id) != route:
             reason = "a newer route has taken its place"
@@ -139,7 +139,7 @@ class RouteTable:
         ahead = self._ahead.get(claim)
         if ahead is not None:
             return ahead.route
-        return self._watched.get(claim.session, {}).get(claim.id)
+        return self._watched.get(claim.owner, {}).get(claim.id)
 
     def _want(self, claim: Claim, route: Route | None) -> list[object]:
         """Queue `claim` for the places of `route`; returns the places it gives up."""
@@ -188,7 +188,7 @@ class RouteTable:
 
 def taken(route: Route, place: object, holder: Claim) -> str:
     if place == route.id:
-        return f"another session, {holder.session}, already has this seat"
+        return f"{holder.owner} already has this seat"
     if route.protocol == "HTTP":
         return f"hostname {route.hostname} is already taken by another port"
-    return f"{route.protocol} port {route.listen_port} is held by session {holder.session}"
+    return f"{route.protocol} port {route.listen_port} is held by {holder.owner}"

@@ -1,0 +1,4 @@
+"""The ping agent: clients measure their distance to a location with it.
+
+Begin with `agent`; `udp` and `http` are its two halves.
+"""

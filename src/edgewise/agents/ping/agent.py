@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from edgewise.agents.ping.callers import Limits
-from edgewise.agents.ping.http import HttpEcho
+from edgewise.agents.ping.http import HttpEcho, listener_limits
 from edgewise.agents.ping.udp import UdpEcho
+from edgewise.runtime.listening.listener import Listener, bind
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -53,12 +54,14 @@ async def ping_agent(
         if http is not None:
             handlers = HttpEcho(limits)
             try:
-                server = await loop.create_server(handlers, http.host, http.port)
+                bound = stack.enter_context(bind(http.host, http.port))
             except OSError as error:
                 raise _taken(http, "TCP", error) from error
+            listener = Listener(bound, handlers, listener_limits(limits))
+            listener.start()
             stack.push_async_callback(handlers.shutdown, 1.0)
-            stack.callback(server.close)
-            http_at = Address(http.host, server.sockets[0].getsockname()[1])
+            stack.callback(listener.close)
+            http_at = Address(http.host, listener.port)
         if udp is not None:
             try:
                 transport, _ = await loop.create_datagram_endpoint(

@@ -1,9 +1,6 @@
-"""Who is asking, as far as an address can tell, and how much one caller may ask."""
+"""How much one caller of the ping agent may ask."""
 
 from __future__ import annotations
-
-import ipaddress
-from functools import lru_cache
 
 import msgspec
 
@@ -16,17 +13,3 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     altogether: float = 5_000.0
     connections: int = 1_000
     connections_per_caller: int = 32
-
-
-@lru_cache(maxsize=4096)
-def caller(address: str) -> str:
-    """One IPv4 address, or one /64 of IPv6: who has one of its addresses has them all."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)

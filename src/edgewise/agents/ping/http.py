@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections import Counter
 
 from aiohttp import web
 from prometheus_client import Counter as Metric
 
-from edgewise.agents.ping.callers import Limits, caller
+from edgewise.agents.ping.callers import Limits
 from edgewise.runtime.budgets import Budgets
+from edgewise.runtime.listening import listener
+from edgewise.runtime.listening.callers import caller
+from edgewise.runtime.listening.request_guard import RequestLimits
+from edgewise.runtime.listening.web_app import LOG
 
 IDLE_SECONDS = 10.0
-LONGEST_LINE = 1024  # no probe needs more
+MOST_HEADER_BYTES = 8 * 1024  # no browser sends more with a probe
 
 REQUESTS = Metric("edgewise_ping_requests_total", "HTTP requests, by status.", ["status"])
 
@@ -25,42 +27,33 @@ OPEN = {
 }
 
 
+def listener_limits(limits: Limits) -> listener.Limits:
+    return listener.Limits(
+        connections=listener.ConnectionLimits(
+            connections=limits.connections,
+            per_address=limits.connections_per_caller,
+            waiting=limits.connections,
+            body_bytes=1 << 20,
+        ),
+        request=RequestLimits(header_bytes=MOST_HEADER_BYTES, body_seconds=5.0),
+    )
+
+
 class HttpEcho(web.Server):
-    """Answers `GET /ping` with nothing, quickly. Connections are counted and bounded."""
+    """Answers `GET /ping` with nothing, quickly."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(
             self._answer,
             access_log=None,
+            logger=LOG,
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=0.0,
-            max_line_size=LONGEST_LINE,
-            max_field_size=LONGEST_LINE,
+            max_line_size=2 * MOST_HEADER_BYTES,  # the listener is stricter, and says why
+            max_field_size=2 * MOST_HEADER_BYTES,
         )
-        self._limits = limits
         self._each = Budgets(limits.per_caller, limits.burst)
         self._all = Budgets(limits.altogether, max(1, int(limits.altogether)))
-        self._open: Counter[str] = Counter()
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        peer = _peer(transport)
-        self._open[peer] += 1
-        if (
-            self._open[peer] > self._limits.connections_per_caller
-            or self._open.total() > self._limits.connections
-        ):
-            transport.abort()
-
-    def connection_lost(
-        self, handler: web.RequestHandler, exc: BaseException | None = None
-    ) -> None:
-        if handler.transport is not None:
-            peer = _peer(handler.transport)
-            self._open[peer] -= 1
-            if self._open[peer] <= 0:
-                del self._open[peer]
-        super().connection_lost(handler, exc)
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         response = self._decide(request)
@@ -79,8 +72,3 @@ class HttpEcho(web.Server):
                     status=429, headers=OPEN | {"Retry-After": str(math.ceil(wait))}
                 )
         return web.Response(status=204, headers=OPEN)
-
-
-def _peer(transport: asyncio.BaseTransport) -> str:
-    peer = transport.get_extra_info("peername")
-    return caller(str(peer[0])) if peer else ""

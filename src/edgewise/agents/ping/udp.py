@@ -7,9 +7,10 @@ from typing import cast
 
 from prometheus_client import Counter
 
-from edgewise.agents.ping.callers import Limits, caller
+from edgewise.agents.ping.callers import Limits
 from edgewise.agents.ping.echo import answer_to
 from edgewise.runtime.budgets import Budgets
+from edgewise.runtime.listening.callers import caller
 
 DATAGRAMS = Counter("edgewise_ping_datagrams_total", "Datagrams, by what was done.", ["result"])
 

@@ -1,1 +1,4 @@
-"""The HTTP API: thin handlers over one replica."""
+"""The HTTP API: thin handlers over one replica.
+
+Begin with `app`, which puts the routes together.
+"""

@@ -12,14 +12,16 @@ from litestar.openapi.spec import Components, SecurityScheme
 
 from edgewise import __version__
 
+# The framework's own pages about the schema have no action, so nobody gets in.
+SCHEMA_PATH = "/schema"
+
 
 def openapi_config() -> OpenAPIConfig:
     return OpenAPIConfig(
         title="Edgewise",
         version=__version__,
         description="Sessions over many clusters: who is where, and how to get there.",
-        # The framework's own pages about the schema have no action, so nobody gets in.
-        openapi_router=Router("/schema", route_handlers=[], include_in_schema=False),
+        openapi_router=Router(SCHEMA_PATH, route_handlers=[], include_in_schema=False),
         render_plugins=[JsonRenderPlugin()],
         components=Components(
             security_schemes={

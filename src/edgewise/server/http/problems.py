@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,16 +15,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.routes import HTTPRoute
 from litestar.types import ExceptionHandlersMap
 
-from edgewise.server.errors import (
-    AlreadySeated,
-    FleetError,
-    HubUnreachable,
-    NoPlace,
-    NotThere,
-    Refused,
-    Unacceptable,
-    Unavailable,
-)
+from edgewise.runtime.errors import NotThere, Refused, ServiceError, Unacceptable, Unavailable
 from edgewise.server.http.request_ids import request_id
 from edgewise.server.identity.principal import IdentityUnavailable, Unauthenticated
 
@@ -55,20 +48,27 @@ class TooMany(Exception):
         self.retry_after = retry_after
 
 
-# From the most to the least special: the first that fits counts.
-_PROBLEMS: tuple[tuple[type[Exception], int, str, str], ...] = (
-    (AlreadySeated, 409, "already-seated", "The client sits elsewhere"),
-    (HubUnreachable, 503, "hub-unreachable", "The fleet's records cannot be changed now"),
-    (NoPlace, 409, "no-place", "No location takes the client now"),
-    (Unavailable, 503, "unavailable", "Not possible now"),
-    (NotThere, 404, "not-found", "Not found"),
-    (Refused, 409, "conflict", "Not possible as things are"),
-    (Unacceptable, 422, "unacceptable", "The request makes no sense"),
-    (FleetError, 409, "conflict", "Not possible as things are"),
-    (Unauthenticated, 401, "unauthenticated", "Who are you?"),
-    (IdentityUnavailable, 503, "identity-unavailable", "Your token cannot be checked now"),
-    (Forbidden, 403, "forbidden", "Not allowed"),
-    (TooMany, 429, "too-many-requests", "Slow down"),
+class ProblemKind(msgspec.Struct, frozen=True):
+    """How an error is answered, and all that are below it and have no kind of their own."""
+
+    error: type[Exception]
+    status: int
+    slug: str
+    title: str
+
+
+KINDS = (
+    ProblemKind(Unavailable, 503, "unavailable", "Not possible now"),
+    ProblemKind(NotThere, 404, "not-found", "Not found"),
+    ProblemKind(Refused, 409, "conflict", "Not possible as things are"),
+    ProblemKind(Unacceptable, 422, "unacceptable", "The request makes no sense"),
+    ProblemKind(ServiceError, 409, "conflict", "Not possible as things are"),
+    ProblemKind(Unauthenticated, 401, "unauthenticated", "Who are you?"),
+    ProblemKind(
+        IdentityUnavailable, 503, "identity-unavailable", "Your token cannot be checked now"
+    ),
+    ProblemKind(Forbidden, 403, "forbidden", "Not allowed"),
+    ProblemKind(TooMany, 429, "too-many-requests", "Slow down"),
 )
 
 _TITLES = {
@@ -80,37 +80,37 @@ _TITLES = {
 }
 
 
-def handle_known(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+def handle_known(
+    kind: ProblemKind, request: Request[Any, Any, Any], error: Exception
+) -> Response[Problem]:
     """Everything that this server raises on purpose."""
-    status, slug, title = next(
-        (status, slug, title) for kind, status, slug, title in _PROBLEMS if isinstance(error, kind)
-    )
     headers = {}
     retry_after = getattr(error, "retry_after", None)
     if retry_after is None and isinstance(error, IdentityUnavailable):
         retry_after = 5
     if retry_after is not None:
         headers["Retry-After"] = str(math.ceil(retry_after))
-    if status == 401:
+    if kind.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    location = error.location if isinstance(error, AlreadySeated) else ""
     return _answer(
         request,
-        status=status,
-        slug=slug,
-        title=title,
+        status=kind.status,
+        slug=kind.slug,
+        title=kind.title,
         detail=str(error),
         headers=headers,
-        location=location,
+        location=getattr(error, "location", ""),
     )
 
 
-def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+def handle_http(
+    patterns: Mapping[str, str], request: Request[Any, Any, Any], error: HTTPException
+) -> Response[Problem]:
     """What the framework refuses: unknown paths, bad parameters, bodies that do not fit."""
     status = error.status_code
     detail = error.detail
     if isinstance(error, ValidationException):
-        status, detail = 400, _explained(error)
+        status, detail = 400, _explained(error, patterns)
     if status >= 500:
         return handle_unknown(request, error)
     slug, title = _TITLES.get(status, ("bad-request", "The request cannot be understood"))
@@ -175,21 +175,24 @@ def _answer(
     return Response(problem, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def _explained(error: ValidationException) -> str:
+def _explained(error: ValidationException, patterns: Mapping[str, str]) -> str:
     extra: Any = error.extra
     for found in extra if isinstance(extra, list) else ():
         where, what = str(found.get("key", "")), str(found.get("message", ""))
         # A part that was left out, as it may be, is listed with nothing but its own name.
         if what != repr(where):
+            for pattern, rule in patterns.items():
+                if pattern in what:
+                    return f"{where} {rule}"
             return f"{where}: {what}".strip(": ")
     return error.detail
 
 
-def documented(*statuses: int) -> dict[int, ResponseSpec]:
-    """For OpenAPI: what a route may answer besides success."""
+def documented(*statuses: int, special: Sequence[ProblemKind] = ()) -> dict[int, ResponseSpec]:
+    """For OpenAPI: what a route may answer besides success; `special` are kinds of its domain."""
     kinds: dict[int, dict[str, str]] = {}
-    for _, status, slug, title in _PROBLEMS:
-        kinds.setdefault(status, {})[slug] = title
+    for kind in (*special, *KINDS):
+        kinds.setdefault(kind.status, {})[kind.slug] = kind.title
     kinds.update({status: {slug: title} for status, (slug, title) in _TITLES.items()})
     return {
         status: ResponseSpec(
@@ -202,4 +205,16 @@ def documented(*statuses: int) -> dict[int, ResponseSpec]:
     }
 
 
-HANDLED: ExceptionHandlersMap = {kind: handle_known for kind, _, _, _ in _PROBLEMS}
+def handlers(
+    special: Sequence[ProblemKind] = (), patterns: Mapping[str, str] | None = None
+) -> ExceptionHandlersMap:
+    """A handler for every error that is raised on purpose, and for all others.
+
+    A pattern of a parameter says to a program what `patterns` says for it to a person.
+    """
+    return {
+        **{kind.error: partial(handle_known, kind) for kind in (*special, *KINDS)},
+        HTTPException: partial(handle_http, patterns or {}),
+        RecursionError: handle_depth,
+        Exception: handle_unknown,
+    }

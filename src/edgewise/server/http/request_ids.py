@@ -26,7 +26,14 @@ SECONDS = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+
 _log = logging.getLogger("edgewise.server.access")
+
+
+def method_label(method: str) -> str:
+    """A caller may name any method, and each name would be a series that stays."""
+    return method if method in METHODS else "other"
 
 
 def request_id(scope: Any) -> str:
@@ -72,8 +79,9 @@ class RequestIds:
     def _note(self, scope: Any, status: int, seconds: float) -> None:
         # The path's pattern, not the path: the caller is named, who is meant is not.
         route = str(scope.get("path_template", "")) or "unknown"
-        REQUESTS.labels(scope["method"], route, str(status)).inc()
-        SECONDS.labels(scope["method"]).observe(seconds)
+        method = method_label(scope["method"])
+        REQUESTS.labels(method, route, str(status)).inc()
+        SECONDS.labels(method).observe(seconds)
         if _log.isEnabledFor(logging.INFO):
             _log.info(
                 "%s %s %d %.1f ms",

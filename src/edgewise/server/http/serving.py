@@ -8,11 +8,13 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from edgewise.runtime.listening.listener import ConnectionLimits, Limits, Listener, bind
 from edgewise.server.http.request_ids import RequestIds
 
 GRACE_SECONDS = 5
@@ -35,16 +37,34 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     tls: Tls | None = None
     # Addresses of proxies whose X-Forwarded-For is believed.
     proxies: tuple[str, ...] = ()
+    connections: int = ConnectionLimits().connections
+    connections_per_address: int = ConnectionLimits().per_address
 
 
 class Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config) -> None:
+    """uvicorn, but for the listening, which it leaves without bounds."""
+
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self._limits = limits
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await self.lifespan.startup()
+        listeners = [
+            Listener(bound, self._protocol, self._limits, tls=self.config.ssl)
+            for bound in sockets or []
+        ]
+        for listener in listeners:
+            listener.start()
+        self.servers = cast(Any, listeners)
+        self.started = True
         self.listening.set()
+
+    def _protocol(self) -> asyncio.Protocol:
+        return HttpToolsProtocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
@@ -71,6 +91,7 @@ async def serving(
         server_header=False,
         date_header=False,
         lifespan="off",
+        http=HttpToolsProtocol,
         ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -79,7 +100,7 @@ async def serving(
         ssl_certfile=listen.tls.certificate if listen.tls else None,
         ssl_keyfile=str(listen.tls.key) if listen.tls else None,
     )
-    server = Server(config)
+    server = Server(config, limits_of(listen))
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         up = asyncio.create_task(server.listening.wait())
@@ -97,16 +118,21 @@ async def serving(
         listener.close()
 
 
+def limits_of(listen: Listen) -> Limits:
+    return Limits(
+        connections=ConnectionLimits(
+            connections=listen.connections,
+            per_address=listen.connections_per_address,
+            proxies=listen.proxies,
+        )
+    )
+
+
 def _bind(listen: Listen) -> socket.socket:
     try:
-        listener = socket.create_server((listen.host, listen.port), reuse_port=False, backlog=2048)
+        return bind(listen.host, listen.port)
     except OSError as error:
         raise CannotListen(
             f"cannot listen on {listen.host}:{listen.port}: {error.strerror or error}; "
             "choose another address with --listen"
         ) from error
-    # Connections inherit it. asyncio sets it only on sockets that name their protocol, and
-    # without it the end of an answer waits 40 ms for the client to confirm its beginning.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    listener.setblocking(False)
-    return listener

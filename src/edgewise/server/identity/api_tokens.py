@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from edgewise.api.fleet import SECRET_LABEL
-from edgewise.kube.core import Secret
+from edgewise.api.owners import APPLICATION_NAME
+from edgewise.api.secrets import SECRET_LABEL
+from edgewise.kube.kinds.core import Secret
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated
 
@@ -26,7 +27,6 @@ ROLES = (Role.ADMIN, Role.APP, Role.READER)  # clients have tokens of another ki
 
 _TOKEN = re.compile(r"ewt_(?P<id>[a-z2-7]{10})_(?P<secret>[A-Za-z0-9_-]{43})")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class TokenError(Exception):
@@ -49,7 +49,7 @@ def make_token(
     """A new token, to be shown once, and what to keep of it."""
     if role not in ROLES:
         raise TokenError(f"an API token can be for {', '.join(ROLES)}: not for {role}")
-    if not _NAME.fullmatch(application):
+    if not APPLICATION_NAME.fullmatch(application):
         raise TokenError(
             f"{application!r} cannot name an application: use up to 63 lower-case letters, "
             "digits and dashes"
@@ -91,7 +91,8 @@ def token_in(secret: Secret) -> ApiToken:
         end = datetime.fromisoformat(text["expires"]) if "expires" in text else None
     except (KeyError, ValueError) as error:
         raise TokenError(f"the Secret {secret.key} does not hold an API token: {error}") from error
-    if role not in ROLES or len(digest) != 64 or (end is not None and end.tzinfo is None):
+    usable = role in ROLES and len(digest) == 64 and (end is None or end.tzinfo is not None)
+    if not usable or not APPLICATION_NAME.fullmatch(application):
         raise TokenError(f"the Secret {secret.key} does not hold a usable API token")
     return ApiToken(
         id=secret.metadata.name.removeprefix("edgewise-token-"),

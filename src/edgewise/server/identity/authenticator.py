@@ -18,7 +18,7 @@ LONGEST_HEADER = 8192
 
 
 class Credentials(Protocol):
-    """What the fleet knows, as its caches hold it."""
+    """What the hub knows, as its caches hold it."""
 
     def api_token(self, id: str) -> ApiToken | None: ...
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import jwt
 import msgspec
 
-from edgewise.api.fleet import SECRET_LABEL
-from edgewise.kube.core import Secret
+from edgewise.api.secrets import SECRET_LABEL
+from edgewise.kube.kinds.core import Secret
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated
 

@@ -149,8 +149,9 @@ async def fetch_over_http(url: str) -> bytes:
     """GET, bounded in time and size, and without following redirects to somewhere else."""
     timeout = aiohttp.ClientTimeout(total=FETCH_SECONDS)
     async with (
-        aiohttp.ClientSession(timeout=timeout) as session,
-        session.get(url, allow_redirects=False) as answer,
+        # Unpacked, a small answer may become a large one.
+        aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session,
+        session.get(url, allow_redirects=False, headers={"Accept-Encoding": "identity"}) as answer,
     ):
         if answer.status != 200:
             raise IssuerError(f"{url} answered with HTTP {answer.status}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import jwt
 import msgspec
 
+from edgewise.api.owners import OIDC_PREFIX
 from edgewise.server.identity.issuer_keys import REFRESH_SECONDS, IssuerKeys
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated
 
@@ -86,16 +88,16 @@ class Oidc:
         if expires is None or expires + LEEWAY_SECONDS <= now:
             raise Unauthenticated("the token has expired")
         begins = _moment(claims, "nbf")
-        if begins is not None and begins - LEEWAY_SECONDS > now:
+        if "nbf" in claims and (begins is None or begins - LEEWAY_SECONDS > now):
             raise Unauthenticated("the token is not valid yet")
         application = claims.get(self.settings.application_claim)
-        if not isinstance(application, str) or not 0 < len(application) <= LONGEST_NAME:
+        if not _can_name(application):
             raise Unauthenticated(
                 f"the token names no application in its claim {self.settings.application_claim!r}"
             )
         return Principal(
             role=self._role(claims.get(self.settings.role_claim)),
-            application=application,
+            application=f"{OIDC_PREFIX}{application}",
             expires=expires + LEEWAY_SECONDS,
         )
 
@@ -110,9 +112,23 @@ class Oidc:
         )
 
 
+def _can_name(application: Any) -> bool:
+    """It is written into objects and logs, where a line end would begin another line."""
+    return (
+        isinstance(application, str)
+        and 0 < len(application) <= LONGEST_NAME
+        and application.isprintable()
+    )
+
+
 def _moment(claims: dict[str, Any], name: str) -> float | None:
     value = claims.get(name)
     # A bool is an int in Python, and no time.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value)
+    try:
+        moment = float(value)
+    except OverflowError:
+        return None
+    # JSON as Python reads it knows NaN and Infinity, and neither ever expires.
+    return moment if math.isfinite(moment) else None

@@ -1,35 +1,17 @@
-"""Who may do what: one table, and one function that reads it.
+"""Who may do what: each domain has a table of actions, and one function reads them all.
 
-Every route of the HTTP API names one `Action`. What is not in the table is forbidden.
+Every route of the HTTP API names one `Action`. A role that an action does not name is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
+from edgewise.api.owners import owner_in
 from edgewise.server.identity.principal import Principal, Role
-
-
-class Action(StrEnum):
-    READ_TEMPLATES = "read templates"
-    READ_LOCATIONS = "read locations"
-    WATCH_FLEET = "watch the whole fleet"
-    LIST_SESSIONS = "list sessions"
-    CREATE_SESSION = "create a session"
-    READ_SESSION = "read a session"
-    WATCH_SESSION = "watch a session"
-    DELETE_SESSION = "delete a session"
-    ISSUE_CLIENT_TOKEN = "issue a client token"  # noqa: S105 - not a secret
-    READ_CLIENT = "read a client"
-    WATCH_CLIENT = "watch a client"
-    JOIN = "join"
-    MOVE = "move to another location"
-    HEARTBEAT = "send a heartbeat"
-    DISCONNECT = "report a client as lost"
-    LEAVE = "leave"
-    CORDON = "cordon a location"
 
 
 class Reach(StrEnum):
@@ -40,29 +22,17 @@ class Reach(StrEnum):
     SELF = "itself, in its own session"
 
 
-_A, _O, _S = Reach.ALL, Reach.OWN, Reach.SELF
+class Action(msgspec.Struct, frozen=True, eq=False):
+    """Something that can be done through the API, and how far each role may go with it.
 
-# A client may list the locations, since it has to measure them before it can join. It may
-# not read its session: who else is there is for the application to tell.
-PERMISSIONS: dict[Action, dict[Role, Reach]] = {
-    Action.READ_TEMPLATES: {Role.ADMIN: _A, Role.APP: _A, Role.READER: _A},
-    Action.READ_LOCATIONS: {Role.ADMIN: _A, Role.APP: _A, Role.READER: _A, Role.CLIENT: _A},
-    Action.WATCH_FLEET: {Role.ADMIN: _A, Role.READER: _A},
-    Action.LIST_SESSIONS: {Role.ADMIN: _A, Role.APP: _O, Role.READER: _A},
-    Action.CREATE_SESSION: {Role.ADMIN: _A, Role.APP: _O},
-    Action.READ_SESSION: {Role.ADMIN: _A, Role.APP: _O, Role.READER: _A},
-    Action.WATCH_SESSION: {Role.ADMIN: _A, Role.APP: _O, Role.READER: _A},
-    Action.DELETE_SESSION: {Role.ADMIN: _A, Role.APP: _O},
-    Action.ISSUE_CLIENT_TOKEN: {Role.ADMIN: _A, Role.APP: _O},
-    Action.READ_CLIENT: {Role.ADMIN: _A, Role.APP: _O, Role.READER: _A, Role.CLIENT: _S},
-    Action.WATCH_CLIENT: {Role.ADMIN: _A, Role.APP: _O, Role.READER: _A, Role.CLIENT: _S},
-    Action.JOIN: {Role.ADMIN: _A, Role.APP: _O, Role.CLIENT: _S},
-    Action.MOVE: {Role.ADMIN: _A, Role.APP: _O, Role.CLIENT: _S},
-    Action.HEARTBEAT: {Role.ADMIN: _A, Role.APP: _O, Role.CLIENT: _S},
-    Action.DISCONNECT: {Role.ADMIN: _A, Role.APP: _O, Role.CLIENT: _S},
-    Action.LEAVE: {Role.ADMIN: _A, Role.APP: _O, Role.CLIENT: _S},
-    Action.CORDON: {Role.ADMIN: _A},
-}
+    `name` is the end of "a reader may not …". A role that is not in `who` may not do it at all.
+    """
+
+    name: str
+    who: Mapping[Role, Reach]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,14 +57,14 @@ def decide(principal: Principal, action: Action, subject: Subject | None = None)
     Without a subject the question is only whether the role may do it to anything at all;
     lists then have to be cut down with `sees`.
     """
-    reach = PERMISSIONS[action].get(principal.role)
+    reach = action.who.get(principal.role)
     if reach is None:
         return Verdict.FORBIDDEN
     if subject is None or reach is Reach.ALL:
         return Verdict.ALLOWED
     if reach is Reach.OWN:
         # Without a name, an application would own what nobody owns.
-        own = bool(principal.application) and subject.owner == principal.application
+        own = bool(principal.application) and owner_in(subject.owner) == principal.application
         return Verdict.ALLOWED if own else Verdict.HIDDEN
     if not principal.session_uid or principal.session_uid != subject.session_uid:
         return Verdict.HIDDEN
@@ -102,7 +72,6 @@ def decide(principal: Principal, action: Action, subject: Subject | None = None)
     return Verdict.ALLOWED if itself else Verdict.FORBIDDEN
 
 
-def sees(principal: Principal, owner: str) -> bool:
-    """Whether a session of `owner` is in this caller's lists."""
-    verdict = decide(principal, Action.LIST_SESSIONS, Subject(owner=owner))
-    return verdict is Verdict.ALLOWED
+def sees(principal: Principal, action: Action, owner: str) -> bool:
+    """Whether what belongs to `owner` is in the lists that this caller gets by `action`."""
+    return decide(principal, action, Subject(owner=owner)) is Verdict.ALLOWED

@@ -7,8 +7,12 @@ from enum import StrEnum
 import msgspec
 
 
+def with_article(role: Role) -> str:
+    return f"an {role}" if role in (Role.ADMIN, Role.APP) else f"a {role}"
+
+
 class Role(StrEnum):
-    ADMIN = "admin"  # operates the fleet
+    ADMIN = "admin"  # operates the hub
     APP = "app"  # an application: owns sessions and the clients in them
     READER = "reader"  # looks at everything, changes nothing
     CLIENT = "client"  # one person in one session
@@ -16,7 +20,8 @@ class Role(StrEnum):
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
-    # The application that sessions belong to; for a client, the one it came from is unknown.
+    # The application that sessions belong to, as an owner is written (see `ownership`); for a
+    # client, the one it came from is unknown.
     application: str = ""
     # Only of a client: the one session (by its uid, so not a namesake) and who it is in there.
     session: str = ""

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from edgewise.kube.core import Secret
+from edgewise.kube.kinds.core import Secret
 from edgewise.server.identity.api_tokens import (
     TokenError,
     check_token,
@@ -91,6 +91,8 @@ def test_an_application_has_a_plain_name(name: str) -> None:
         {"role": b"client"},
         {"role": b"root"},
         {"application": None},
+        {"application": b"oidc:arena"},
+        {"application": b"arena\n"},
         {"expires": b"tomorrow"},
         {"expires": b"2031-01-01T00:00:00"},
     ],

@@ -41,7 +41,7 @@ def oidc(issuer: Issuer, clock: Clock) -> Oidc:
 
 async def test_a_good_token(oidc: Oidc, issuer: Issuer) -> None:
     principal = await oidc.check(issuer.token())
-    assert (principal.role, principal.application) == (Role.APP, "arena")
+    assert (principal.role, principal.application) == (Role.APP, "oidc:arena")
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,23 @@ async def test_signatures_of_every_kind(oidc: Oidc, issuer: Issuer, algorithm: s
         ({"exp": None}, "does not hold"),
         ({"exp": "soon"}, "expired"),
         ({"exp": True}, "expired"),
+        ({"exp": float("nan")}, "expired"),
+        ({"exp": float("inf")}, "expired"),
+        ({"exp": 10**400}, "expired"),
         ({"nbf": int(NOW) + 60}, "not valid yet"),
+        ({"nbf": float("nan")}, "not valid yet"),
+        ({"nbf": float("-inf")}, "not valid yet"),
+        ({"nbf": "soon"}, "not valid yet"),
         ({"edgewise_role": None}, "no role"),
         ({"edgewise_role": "client"}, "no role"),
         ({"edgewise_role": {"app": True}}, "no role"),
         ({"sub": None}, "names no application"),
         ({"sub": ""}, "names no application"),
+        ({"sub": "arena\nadmin: yes"}, "names no application"),
+        ({"sub": "arena\r"}, "names no application"),
+        ({"sub": "arena\u2028x"}, "names no application"),
+        ({"sub": "arena\x1b[2J"}, "names no application"),
+        ({"sub": "a" * 254}, "names no application"),
     ],
 )
 async def test_bad_claims_are_refused(oidc: Oidc, issuer: Issuer, changes, said: str) -> None:

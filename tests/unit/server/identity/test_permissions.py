@@ -4,15 +4,10 @@ from itertools import product
 
 import pytest
 
-from edgewise.server.identity.permissions import (
-    PERMISSIONS,
-    Action,
-    Subject,
-    Verdict,
-    decide,
-    sees,
-)
+from edgewise.server.identity.permissions import Action, Subject, Verdict, decide, sees
 from edgewise.server.identity.principal import Principal, Role
+from edgewise.server.routes.sessions import actions
+from edgewise.server.routes.sessions.actions import ACTIONS
 
 OURS = Subject(session="room-1", session_uid="u-1", owner="arena", client="alice")
 SUBJECTS = {
@@ -38,28 +33,28 @@ PRINCIPALS = {
 }
 
 READS = {
-    Action.READ_TEMPLATES,
-    Action.READ_LOCATIONS,
-    Action.WATCH_FLEET,
-    Action.LIST_SESSIONS,
-    Action.READ_SESSION,
-    Action.WATCH_SESSION,
-    Action.READ_CLIENT,
-    Action.WATCH_CLIENT,
+    actions.READ_TEMPLATES,
+    actions.READ_LOCATIONS,
+    actions.WATCH_ALL,
+    actions.LIST_SESSIONS,
+    actions.READ_SESSION,
+    actions.WATCH_SESSION,
+    actions.READ_CLIENT,
+    actions.WATCH_CLIENT,
 }
 ABOUT_ITSELF = {
-    Action.READ_CLIENT,
-    Action.WATCH_CLIENT,
-    Action.JOIN,
-    Action.MOVE,
-    Action.HEARTBEAT,
-    Action.DISCONNECT,
-    Action.LEAVE,
+    actions.READ_CLIENT,
+    actions.WATCH_CLIENT,
+    actions.JOIN,
+    actions.MOVE,
+    actions.HEARTBEAT,
+    actions.DISCONNECT,
+    actions.LEAVE,
 }
-NOT_FOR_APPS = {Action.CORDON, Action.WATCH_FLEET}
+NOT_FOR_APPS = {actions.CORDON, actions.WATCH_ALL}
 
 
-EVERYBODYS = {Action.READ_TEMPLATES, Action.READ_LOCATIONS}
+EVERYBODYS = {actions.READ_TEMPLATES, actions.READ_LOCATIONS}
 NOT_OURS = ("a session of another application", "a session that is not there")
 
 
@@ -77,16 +72,16 @@ def expected(who: str, action: Action, about: str) -> bool:
             return action in EVERYBODYS
         case "client":
             itself = about == "itself" and action in ABOUT_ITSELF
-            return action is Action.READ_LOCATIONS or itself
+            return action is actions.READ_LOCATIONS or itself
         case _:
-            return action is Action.READ_LOCATIONS
+            return action is actions.READ_LOCATIONS
 
 
 @pytest.mark.parametrize("who", PRINCIPALS)
 def test_every_action_on_every_subject(who: str) -> None:
     wrong = [
         (str(action), about)
-        for action, about in product(Action, SUBJECTS)
+        for action, about in product(ACTIONS, SUBJECTS)
         if (decide(PRINCIPALS[who], action, SUBJECTS[about]) is Verdict.ALLOWED)
         is not expected(who, action, about)
     ]
@@ -94,11 +89,12 @@ def test_every_action_on_every_subject(who: str) -> None:
 
 
 def test_every_action_is_in_the_table() -> None:
-    assert set(PERMISSIONS) == set(Action)
+    named = {each for each in vars(actions).values() if isinstance(each, Action)}
+    assert named == set(ACTIONS)
 
 
 def test_other_peoples_sessions_cannot_be_told_from_missing_ones() -> None:
-    for action in (Action.READ_SESSION, Action.DELETE_SESSION, Action.JOIN):
+    for action in (actions.READ_SESSION, actions.DELETE_SESSION, actions.JOIN):
         for who in ("app", "client"):
             verdicts = {
                 decide(PRINCIPALS[who], action, SUBJECTS[about])
@@ -108,9 +104,39 @@ def test_other_peoples_sessions_cannot_be_told_from_missing_ones() -> None:
             assert Verdict.ALLOWED not in verdicts
 
 
+def of_issuer(name: str) -> Principal:
+    return Principal(role=Role.APP, application=f"oidc:{name}")
+
+
+def of_token(name: str) -> Principal:
+    return Principal(role=Role.APP, application=name)
+
+
+OWNERS = {
+    "written for a token": ("arena", of_token("arena"), of_issuer("arena")),
+    "written for an issuer": ("oidc:arena", of_issuer("arena"), of_token("arena")),
+    "of old, and no token can be called so": (
+        "auth0|77",
+        of_issuer("auth0|77"),
+        of_token("auth0|77"),
+    ),
+    "of old, and nobody can say": ("arena", of_token("arena"), of_issuer("arena")),
+}
+
+
+@pytest.mark.parametrize("case", OWNERS)
+def test_an_application_of_an_issuer_is_not_its_namesake_with_a_token(case: str) -> None:
+    owner, owns, namesake = OWNERS[case]
+    subject = Subject(session="room-1", session_uid="u-1", owner=owner)
+    assert decide(owns, actions.DELETE_SESSION, subject) is Verdict.ALLOWED
+    assert decide(namesake, actions.DELETE_SESSION, subject) is Verdict.HIDDEN
+    assert sees(owns, actions.LIST_SESSIONS, owner)
+    assert not sees(namesake, actions.LIST_SESSIONS, owner)
+
+
 def test_lists_are_cut_down_to_what_the_caller_owns() -> None:
-    assert sees(PRINCIPALS["app"], "arena")
-    assert not sees(PRINCIPALS["app"], "other")
-    assert not sees(PRINCIPALS["app without a name"], "")
-    assert sees(PRINCIPALS["reader"], "other")
-    assert not sees(PRINCIPALS["client"], "arena")
+    assert sees(PRINCIPALS["app"], actions.LIST_SESSIONS, "arena")
+    assert not sees(PRINCIPALS["app"], actions.LIST_SESSIONS, "other")
+    assert not sees(PRINCIPALS["app without a name"], actions.LIST_SESSIONS, "")
+    assert sees(PRINCIPALS["reader"], actions.LIST_SESSIONS, "other")
+    assert not sees(PRINCIPALS["client"], actions.LIST_SESSIONS, "arena")

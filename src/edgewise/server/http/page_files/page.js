@@ -1,4 +1,4 @@
-// A live view of the fleet. It reads the same API as everybody else, with the token that the
+// A live view of the hub. It reads the same API as everybody else, with the token that the
 // person types in; the token stays in this tab.
 
 const $ = (id) => document.getElementById(id);
@@ -6,7 +6,7 @@ const locations = new Map();
 const sessions = new Map();
 const clients = new Map();
 let chosen = null;
-let fleetStream = null;
+let allStream = null;
 let sessionStream = null;
 
 // EventSource cannot send a token, so the stream is read by hand. It goes on where it was cut.
@@ -90,12 +90,19 @@ const state = (view) => ({ text: view.state, state: view.state, title: view.reas
 
 function draw() {
   $("locations").replaceChildren(...sorted(locations).map((view) => {
-    const tr = row([view.name, view.region, state(view), view.clients, view.capacity, `${Math.round(view.load * 100)} %`]);
+    const templates = Object.keys(view.degraded);
+    const shown = state(view);
+    if (templates.length) {
+      shown.text += `, degraded for ${templates.join(", ")}`;
+      shown.title = Object.entries(view.degraded).map(([name, why]) => `${name}: ${why.reason} ${why.message}`).join("; ");
+      if (view.state === "ready") shown.state = "degraded";
+    }
+    const tr = row([view.name, view.region, shown, view.clients, view.capacity, `${Math.round(view.load * 100)} %`]);
     tr.dataset.location = view.name;
     return tr;
   }));
   $("sessions").replaceChildren(...sorted(sessions).map((view) => {
-    const tr = row([view.name, view.template, view.owner, state(view), view.clients, view.ready, view.lost, view.queued]);
+    const tr = row([view.name, view.template, view.owner, state(view), view.clients, view.ready, view.suspect, view.disconnected, view.queued]);
     tr.dataset.choose = view.name;
     tr.tabIndex = 0;
     tr.setAttribute("aria-selected", view.name === chosen);
@@ -125,7 +132,7 @@ function fill(map, views, key) {
   for (const view of views) map.set(view[key], view);
 }
 
-function fleetEvent(name, data) {
+function allEvent(name, data) {
   if (name === "snapshot") {
     fill(sessions, data.sessions, "name");
     fill(locations, data.locations, "name");
@@ -162,14 +169,14 @@ function connection(text, open) {
 
 function show(connected) {
   $("login").hidden = connected;
-  $("fleet").hidden = !connected;
+  $("overview").hidden = !connected;
   $("forget").hidden = !connected;
 }
 
 function connect(token) {
-  fleetStream?.close();
-  fleetStream = new Stream("/v1/events", token, {
-    event: fleetEvent,
+  allStream?.close();
+  allStream = new Stream("/v1/events", token, {
+    event: allEvent,
     open: () => { sessionStorage.setItem("token", token); $("refusal").textContent = ""; connection("live", true); show(true); },
     closed: () => connection("connection lost, trying again…", false),
     refused: (status, why) => {
@@ -180,7 +187,7 @@ function connect(token) {
 }
 
 function forget(why = "") {
-  fleetStream?.close();
+  allStream?.close();
   choose(null);
   sessionStorage.removeItem("token");
   connection(why || "not connected", false);
@@ -203,5 +210,17 @@ for (const kind of ["click", "keydown"]) {
   });
 }
 
-const known = sessionStorage.getItem("token");
+// A link may bring the token behind its #, which no browser sends to a server. It leaves the
+// address at once, so that it is not in the history or in a copy of the address.
+function fromLink() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) history.replaceState(null, "", location.pathname + location.search);
+  return token;
+}
+
+window.addEventListener("hashchange", () => {
+  const token = fromLink();
+  if (token) connect(token);
+});
+const known = fromLink() ?? sessionStorage.getItem("token");
 if (known) connect(known); else show(false);

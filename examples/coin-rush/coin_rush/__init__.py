@@ -1,0 +1,1 @@
+"""Coin Rush: a small game over UDP, and a player that plays it by itself."""

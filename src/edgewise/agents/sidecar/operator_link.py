@@ -1,0 +1,94 @@
+"""Tells the operator what the game says, and hears from it what the game should know."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from edgewise.agents.sidecar.said import SaidBook
+from edgewise.agents.sidecar.told import Told
+
+FIRST_WAIT, LONGEST_WAIT = 0.2, 10.0
+SAY_SECONDS = 10.0
+LISTEN_SECONDS = 40.0  # the operator answers after 25
+LARGEST_ANSWER = 1 << 20
+
+
+class NotHeard(Exception):
+    """The operator did not answer as it should."""
+
+
+class OperatorLink:
+    def __init__(self, url: str, token: Path, book: SaidBook, told: Told) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._path = parts.path.rstrip("/") + "/gameservers/v1"
+        self._secure = parts.scheme == "https"
+        self._token = token
+        self._book = book
+        self._told = told
+
+    def report_for_ever(self) -> None:
+        wait = FIRST_WAIT
+        while True:
+            self._book.wait_unreported()
+            words, version = self._book.words()
+            try:
+                self._ask("PUT", "/said", SAY_SECONDS, json.dumps(_for_operator(words)))
+            except (OSError, http.client.HTTPException, NotHeard, ValueError):
+                time.sleep(wait * random.uniform(0.5, 1.0))
+                wait = min(wait * 2, LONGEST_WAIT)
+            else:
+                self._book.reported(version)
+                wait = FIRST_WAIT
+
+    def listen_for_ever(self) -> None:
+        wait, tag = FIRST_WAIT, ""
+        while True:
+            try:
+                query = f"?since={quote(tag)}" if tag else ""
+                body, new = self._ask("GET", f"/server{query}", LISTEN_SECONDS)
+                if body:
+                    view = json.loads(body)
+                    if isinstance(view, dict):
+                        self._told.news(view)
+                    tag = new
+            except (OSError, http.client.HTTPException, NotHeard, ValueError):
+                time.sleep(wait * random.uniform(0.5, 1.0))
+                wait = min(wait * 2, LONGEST_WAIT)
+            else:
+                wait = FIRST_WAIT
+
+    def _ask(self, method: str, path: str, seconds: float, body: str = "") -> tuple[bytes, str]:
+        if not self._host:
+            raise NotHeard("no operator is known")
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=seconds)
+        try:
+            # Read each time: the kubelet renews it.
+            headers = {"Authorization": f"Bearer {self._token.read_text().strip()}"}
+            if body:
+                headers["Content-Type"] = "application/json"
+            connection.request(method, self._path + path, body or None, headers)
+            answer = connection.getresponse()
+            content = answer.read(LARGEST_ANSWER)
+            if answer.status not in (200, 204):
+                raise NotHeard(f"the operator answered {answer.status}")
+            return content, answer.headers.get("ETag", "")
+        finally:
+            connection.close()
+
+
+def _for_operator(words: dict[str, Any]) -> dict[str, Any]:
+    """The names of players stay in the pod: only how many there are matters outside."""
+    sent = dict(words)
+    players = sent.pop("players", None)
+    if isinstance(players, list):
+        sent["players"] = len(players)
+    return sent

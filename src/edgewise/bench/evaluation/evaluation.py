@@ -1,0 +1,134 @@
+"""Several cases on fresh clusters, one after the other, with one load."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from edgewise.api.sessions import Session
+from edgewise.bench.evaluation.cases.bare import BareCase
+from edgewise.bench.evaluation.cases.case import (
+    Case,
+    Stage,
+    make_namespace,
+    node_addresses,
+    remove_namespace,
+)
+from edgewise.bench.evaluation.cases.deployment import DeploymentCase
+from edgewise.bench.evaluation.cases.edgewise import EdgewiseCase
+from edgewise.bench.evaluation.cases.session_deployment import SessionDeploymentCase
+from edgewise.bench.evaluation.records import Kind, Record
+from edgewise.bench.evaluation.results import Writer
+from edgewise.bench.evaluation.running import PATIENCE_SECONDS, TraceRun
+from edgewise.bench.evaluation.trace import Trace
+from edgewise.bench.evaluation.use import Use
+from edgewise.kube.client import Client
+from edgewise.kube.kinds.apps import Deployment
+from edgewise.kube.kinds.core import Pod, Service
+from edgewise.runtime.awaiting import watching
+
+SAMPLE_SECONDS = 5.0
+
+Tell = Callable[[str], None]
+
+
+class CaseName(StrEnum):
+    DEPLOYMENT = "deployment"
+    SESSION_DEPLOYMENT = "session-deployment"
+    EDGEWISE = "edgewise"
+    BARE = "bare"
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """How the case Edgewise is set up."""
+
+    reuse_seconds: int = 0
+    across: bool = False
+    warm: int = 0
+
+
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster to run on, and the programs of ours that run beside it, by name."""
+
+    client: Client
+    parts: dict[str, int] = {}
+
+
+@contextlib.asynccontextmanager
+async def a_case(
+    name: CaseName, client: Client, image: str, variant: Variant
+) -> AsyncIterator[Case]:
+    stage = Stage(
+        client=client,
+        image=image,
+        addresses=await node_addresses(client),
+        within=PATIENCE_SECONDS,
+    )
+    async with watching(client, *KINDS[name]) as waits:
+        match name:
+            case CaseName.BARE:
+                yield BareCase(stage, *waits)
+            case CaseName.DEPLOYMENT:
+                yield DeploymentCase(stage, *waits)
+            case CaseName.SESSION_DEPLOYMENT:
+                yield SessionDeploymentCase(stage, *waits)
+            case CaseName.EDGEWISE:
+                yield EdgewiseCase(
+                    stage,
+                    *waits,
+                    reuse_seconds=variant.reuse_seconds,
+                    across=variant.across,
+                    warm=variant.warm,
+                )
+
+
+KINDS = {
+    CaseName.BARE: (Pod,),
+    CaseName.DEPLOYMENT: (Deployment,),
+    CaseName.SESSION_DEPLOYMENT: (Pod, Service),
+    CaseName.EDGEWISE: (Session,),
+}
+
+
+async def run_case(
+    name: CaseName,
+    grounds: Sequence[Ground],
+    trace: Trace,
+    *,
+    image: str,
+    variant: Variant,
+    speed: float,
+    writer: Writer,
+    tell: Tell,
+) -> None:
+    """One case from beginning to end; its namespaces are gone afterwards, whatever happened."""
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            cases: list[tuple[Client, Case]] = []
+            for ground in grounds:
+                await make_namespace(ground.client)
+                case = await stack.enter_async_context(a_case(name, ground.client, image, variant))
+                cases.append((ground.client, case))
+            run = TraceRun(cases, trace, speed=speed, keep=writer.keep, tell=tell)
+            await run.prepare()
+            parts = {
+                part if len(grounds) == 1 else f"{part} {number}": pid
+                for number, ground in enumerate(grounds, start=1)
+                for part, pid in ground.parts.items()
+            }
+            use = Use([ground.client for ground in grounds], parts, run.elapsed)
+            sampling = asyncio.create_task(use.keep(SAMPLE_SECONDS, writer.keep))
+            try:
+                await run.run()
+            finally:
+                sampling.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await sampling
+            writer.keep(Record(kind=Kind.DONE, at=run.elapsed()))
+    finally:
+        for ground in grounds:
+            await remove_namespace(ground.client)

@@ -1,0 +1,82 @@
+"""Pictures across runs: what more clusters bring (figure 5.6), and what reuse costs (5.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgewise.bench.evaluation.figures import figures_of
+from edgewise.bench.evaluation.records import Kind
+from edgewise.bench.evaluation.report.chapters import Chapter, Section, Table, number
+from edgewise.bench.evaluation.report.drawing import boxes, distribution
+from edgewise.bench.evaluation.results import RunFolder
+
+OURS = "edgewise"
+
+
+def comparisons(runs: Sequence[RunFolder]) -> list[Chapter]:
+    """One for each load that was run with several numbers of clusters, or several timeouts."""
+    return [
+        *_across(runs, "clusters", "More clusters", "clusters", _latencies),
+        *_across(runs, "reuse_seconds", "Reuse", "s of reuse", _reuse),
+    ]
+
+
+def _across(
+    runs: Sequence[RunFolder], option: str, title: str, unit: str, sections: Any
+) -> list[Chapter]:
+    alike: dict[str, dict[int, RunFolder]] = {}
+    for run in runs:
+        options = run.about().options
+        rest = {name: value for name, value in options.items() if name != option}
+        if OURS in run.cases() and run.is_done(OURS):
+            alike.setdefault(repr(sorted(rest.items())), {})[int(options.get(option, 0))] = run
+    found = []
+    for by_value in alike.values():
+        if len(by_value) > 1:
+            ordered = dict(sorted(by_value.items()))
+            about = next(iter(ordered.values())).about()
+            named = {f"{value} {unit}": run for value, run in ordered.items()}
+            load = f"trace {about.options.get('trace')}"
+            found.append(Chapter(title=f"{title}, {load}", about=about, sections=sections(named)))
+    return found
+
+
+def _latencies(runs: dict[str, RunFolder]) -> list[Section]:
+    return [
+        Section(
+            title=f"{word} latency",
+            text="Figure 5.6. The text: with three clusters 80 % of recoveries below 10 s.",
+            svg=distribution({name: _seconds(run, kind) for name, run in runs.items()}, "seconds"),
+            name=f"clusters-{kind.value}",
+        )
+        for word, kind in (("Connection", Kind.CONNECT), ("Recovery", Kind.RECOVER))
+    ]
+
+
+def _reuse(runs: dict[str, RunFolder]) -> list[Section]:
+    rows = []
+    for name, run in runs.items():
+        figures = figures_of(run.records(OURS))
+        rows.append(
+            [
+                name,
+                *(number(figures["connect_s"].get(share)) for share in ("p50", "p80", "p95")),
+                number(figures["memory_mb"].get("mean")),
+                number(figures["cpu_percent"].get("mean")),
+            ]
+        )
+    head = ("", "connect p50, s", "p80", "p95", "memory mean, MB", "cpu mean, %")
+    return [
+        Section(
+            title="Connection latency by how long a pod is kept",
+            text="Figure 5.7: what is kept longer is reused more often, and costs memory.",
+            svg=boxes({name: _seconds(run, Kind.CONNECT) for name, run in runs.items()}, "", "s"),
+            name="reuse",
+            table=Table(head=head, rows=rows),
+        )
+    ]
+
+
+def _seconds(run: RunFolder, kind: Kind) -> list[float]:
+    return [each.seconds for each in run.records(OURS) if each.kind is kind and not each.failed]

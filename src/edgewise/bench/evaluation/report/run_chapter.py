@@ -1,0 +1,181 @@
+"""The chapter of one run: latencies, recovery, memory and processor of its cases, and its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from edgewise.bench.evaluation.figures import figures_of
+from edgewise.bench.evaluation.records import Kind, Record
+from edgewise.bench.evaluation.report.chapters import Chapter, Section, Table, number
+from edgewise.bench.evaluation.report.drawing import distribution, exceeded, over_time
+from edgewise.bench.evaluation.results import RunFolder
+from edgewise.bench.evaluation.trace import populations, read_file
+
+OURS = "edgewise"
+FLOOR = "bare"
+# What the text (seed 000, chapter 5) says of its own runs, on other machines.
+SEED_CONNECT = "The text: 80 % of connections below 10 s, 32 s at most (figure 5.4)."
+SEED_RECOVER = "The text: below 40 s; its baselines up to 400 s (figure 5.5)."
+SEED_MEMORY = "The text: up to 50 % below the static baseline (figure 5.2)."
+
+Records = Mapping[str, Sequence[Record]]
+
+
+def run_chapter(folder: RunFolder) -> Chapter:
+    about = folder.about()
+    records = {case: folder.records(case) for case in folder.cases()}
+    figures = {case: figures_of(found) for case, found in records.items()}
+    speed = about.options.get("speed", 1)
+    compressed = f" Time was compressed {speed:g} times." if speed != 1 else ""
+    unfinished = [case for case in records if not folder.is_done(case)]
+    note = f" Not finished: {', '.join(unfinished)}." if unfinished else ""
+    return Chapter(
+        title=title_of(about.options),
+        about=about,
+        sections=[
+            Section(
+                title="Load", text=f"Figure 5.1.{compressed}{note}", svg=_load(folder), name="load"
+            ),
+            _latency("Connection latency", SEED_CONNECT, records, figures, Kind.CONNECT),
+            _latency("Recovery latency", SEED_RECOVER, records, figures, Kind.RECOVER),
+            *_use("Memory of the pods", "MB", SEED_MEMORY, records, lambda each: each.pods_mb),
+            *_use("Processor of the pods", "cores", "", records, lambda each: each.pods_cpu),
+            Section(title="All figures", table=_table(figures)),
+            Section(title="What this says", text=" ".join(verdicts(figures))),
+        ],
+    )
+
+
+def title_of(options: Mapping[str, Any]) -> str:
+    parts = [f"trace {options.get('trace')}, seed {options.get('seed')}"]
+    if (clusters := options.get("clusters", 1)) > 1:
+        parts.append(f"{clusters} clusters")
+    if warm := options.get("warm"):
+        parts.append(f"{warm} warm pods")
+    if reuse := options.get("reuse_seconds"):
+        parts.append(f"reuse for {reuse} s" + (" across sessions" if options.get("across") else ""))
+    return ", ".join(parts)
+
+
+def verdicts(figures: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Where Edgewise is better and where it is not, in sentences, by the figures alone."""
+    ours = figures.get(OURS)
+    if ours is None:
+        return ["Edgewise was not among the cases."]
+    found = []
+    for word, key in (("connection", "connect_s"), ("recovery", "recover_s")):
+        for case, theirs in figures.items():
+            if case == OURS:
+                continue
+            shares = [each for each in ("p5", "p50", "p80", "p95", "max") if each in theirs[key]]
+            better = [each for each in shares if ours[key].get(each, 1e9) < theirs[key][each]]
+            worse = [each for each in shares if each not in better]
+            found.append(
+                f"{word.capitalize()} beside {case}: lower at {', '.join(better) or 'none'}; "
+                f"not lower at {', '.join(worse) or 'none'}."
+            )
+            if case == FLOOR and ours[key].get("p50") and theirs[key].get("p50"):
+                times = ours[key]["p50"] / theirs[key]["p50"]
+                found.append(f"Its p50 is {times:.2f} times the floor.")
+    return found
+
+
+def _load(folder: RunFolder) -> str:
+    trace = read_file(folder.path / "trace.jsonl")
+    rows = list(populations(trace.events))
+    minutes = [at / 60 for at, _, _ in rows]
+    return over_time(
+        {
+            "clients": (minutes, [clients for _, _, clients in rows]),
+            "sessions": (minutes, [sessions for _, sessions, _ in rows]),
+        },
+        "at the same time",
+    )
+
+
+def _latency(
+    title: str, seed: str, records: Records, figures: Mapping[str, Any], kind: Kind
+) -> Section:
+    series = {
+        case: [each.seconds for each in found if each.kind is kind and not each.failed]
+        for case, found in records.items()
+    }
+    key = "connect_s" if kind is Kind.CONNECT else "recover_s"
+    shares = ("n", "failed", "p5", "p50", "p80", "p95", "p99", "max")
+    rows = [
+        [case, *(number(figures[case][key].get(share)) for share in shares)] for case in records
+    ]
+    return Section(
+        title=title,
+        text=seed,
+        svg=distribution(series, "seconds"),
+        name=kind.value,
+        table=Table(head=["case", *shares], rows=rows),
+    )
+
+
+def _use(
+    title: str, unit: str, seed: str, records: Records, value: Callable[[Record], float]
+) -> list[Section]:
+    use = {
+        case: [each for each in found if each.kind is Kind.USE] for case, found in records.items()
+    }
+    lines = {
+        case: ([each.at / 60 for each in found], [value(each) for each in found])
+        for case, found in use.items()
+    }
+    word = title.split(" ", maxsplit=1)[0].lower()
+    sections = [
+        Section(title=title, text=seed, svg=over_time(lines, unit), name=f"{word}-over-time")
+    ]
+    ours = use.get(OURS, [])
+    differences = {
+        f"{case} − {OURS}": [
+            value(their) - value(our) for their, our in zip(found, ours, strict=False)
+        ]
+        for case, found in use.items()
+        if case not in (OURS, FLOOR)
+    }
+    if ours and any(differences.values()):
+        picture = exceeded(differences, f"{unit} more than {OURS}")
+        text = "Right of zero the other case uses more."
+        sections.append(
+            Section(title=f"{title}, difference", text=text, svg=picture, name=f"{word}-difference")
+        )
+    return sections
+
+
+def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
+    rows = []
+    for case, found in figures.items():
+        parts = ", ".join(
+            f"{name} {number(use['memory_mb'].get('mean'))} MB, "
+            f"{number(use['cpu_percent'].get('mean'))} % of a core"
+            for name, use in found["parts"].items()
+        )
+        rows.append(
+            [
+                case,
+                number(found["memory_mb"].get("mean")),
+                number(found["memory_mb"].get("max")),
+                number(found["cpu_percent"].get("mean")),
+                number(found["cpu_percent"].get("max")),
+                number(found["tries"]),
+                number(found["left_waiting"]),
+                number(found["late_ms"].get("max")),
+                parts or "–",
+            ]
+        )
+    head = (
+        "case",
+        "memory mean, MB",
+        "max",
+        "cpu mean, %",
+        "max",
+        "tries",
+        "left while waiting",
+        "events late by, ms at most",
+        "beside the pods",
+    )
+    return Table(head=head, rows=rows)

@@ -1,0 +1,85 @@
+"""Memory and processor of the workload, by the kubelets' own figures, and of what serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from edgewise.bench.evaluation.records import Kind, Record
+from edgewise.bench.evaluation.workload import NAMESPACE
+from edgewise.bench.process_cost import cpu_seconds, rss_mb
+from edgewise.kube.client import Client
+from edgewise.kube.errors import KubeError
+from edgewise.kube.kinds.core import Node
+from edgewise.kube.paths import object_path
+
+MB = 1_000_000
+MOST_BYTES = 8 * 1024 * 1024
+
+
+class Use:
+    """`parts` are processes of this machine that the case runs beside the cluster, by name."""
+
+    def __init__(
+        self, clients: list[Client], parts: Mapping[str, int], elapsed: Callable[[], float]
+    ) -> None:
+        self._clients = clients
+        self._parts = parts
+        self._elapsed = elapsed
+        self._nodes: list[tuple[Client, str]] = []
+        self._before: dict[str, tuple[float, float]] = {}
+
+    async def keep(self, every: float, keep: Callable[[Record], None]) -> None:
+        """Until cancelled. A kubelet that does not answer is left out of that sample."""
+        for client in self._clients:
+            names = [node.metadata.name for node in (await client.list(Node)).items]
+            self._nodes.extend((client, name) for name in names)
+        due = time.monotonic()
+        while True:
+            keep(await self._sample())
+            due = max(due + every, time.monotonic())
+            await asyncio.sleep(due - time.monotonic())
+
+    async def _sample(self) -> Record:
+        seen = await asyncio.gather(*(_summary(*node) for node in self._nodes))
+        pods = [pod for summary in seen for pod in summary]
+        return Record(
+            kind=Kind.USE,
+            at=self._elapsed(),
+            pods=len(pods),
+            pods_mb=sum(_figure(pod, "memory", "workingSetBytes") for pod in pods) / MB,
+            pods_cpu=sum(_figure(pod, "cpu", "usageNanoCores") for pod in pods) / 1e9,
+            parts={name: self._part(name, pid) for name, pid in self._parts.items()},
+        )
+
+    def _part(self, name: str, pid: int) -> tuple[float, float]:
+        now = time.monotonic()
+        try:
+            used, memory = cpu_seconds(pid), rss_mb(pid)
+        except (OSError, IndexError):
+            return 0.0, 0.0  # it has ended: what is left of the run will say why
+        before = self._before.get(name, (now, used))
+        self._before[name] = now, used
+        return round(memory, 1), round((used - before[1]) / max(now - before[0], 0.001), 4)
+
+
+async def _summary(client: Client, node: str) -> list[dict[str, Any]]:
+    path = object_path(Node.KIND, "", node, "proxy") + "/stats/summary"
+    try:
+        data = await client.request("GET", path, timeout=10, largest=MOST_BYTES)
+        found = msgspec.json.decode(data, type=dict[str, Any])
+    except (KubeError, msgspec.MsgspecError):
+        return []
+    return [
+        pod
+        for pod in found.get("pods") or []
+        if pod.get("podRef", {}).get("namespace") == NAMESPACE
+    ]
+
+
+def _figure(pod: dict[str, Any], part: str, name: str) -> float:
+    return float((pod.get(part) or {}).get(name) or 0)

@@ -1,0 +1,4 @@
+"""What game servers cost: allocations beside bare patches.
+
+Begin at `allocate.py`.
+"""

@@ -1,0 +1,4 @@
+"""What the controller runtime costs, beside a bare client.
+
+Begin with `bench`.
+"""

@@ -1,0 +1,90 @@
+"""`edgewise bench report`: one page of all stored results."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgewise.bench.evaluation.report.chapters import Chapter
+from edgewise.bench.evaluation.report.comparing import comparisons
+from edgewise.bench.evaluation.report.page import page
+from edgewise.bench.evaluation.report.run_chapter import run_chapter
+from edgewise.bench.evaluation.report.stored_chapter import stored_chapter
+from edgewise.bench.evaluation.results import ResultsError, Stored, runs, stored
+from edgewise.cli.bench.storing import results_root
+
+app = typer.Typer()
+
+Parts = list[tuple[str, list[Chapter]]]
+
+
+@app.command()
+def report(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where results are; by default where benches put them.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page; by default in that folder.")
+    ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(help="Write each picture into this folder too, as SVG.")
+    ] = None,
+) -> None:
+    """Draw all stored results into one page that needs no network."""
+    root = folder or results_root()
+    parts = parts_of(root)
+    if not any(chapters for _, chapters in parts):
+        raise ResultsError(f"{root} holds no results: `edgewise bench run` makes some")
+    target = output or root / "report.html"
+    try:
+        target.write_text(page(parts))
+        drawn = list(write_pictures(parts, pictures)) if pictures is not None else []
+    except OSError as error:
+        raise ResultsError(f"the report cannot be written: {error}") from None
+    told = {
+        "report": str(target),
+        "chapters": sum(len(chapters) for _, chapters in parts),
+        "pictures": drawn,
+    }
+    print(json.dumps(told))
+
+
+def parts_of(root: Path) -> Parts:
+    evaluated = runs(root)
+    return [
+        ("Cases side by side", [run_chapter(run) for run in evaluated]),
+        ("Across runs", comparisons(evaluated)),
+        *by_domain([found for _, found in stored(root)]),
+    ]
+
+
+def by_domain(found: Sequence[Stored]) -> Parts:
+    """A part for each domain, with the newest run of each of its benches."""
+    from edgewise.cli.main import ENTRIES  # noqa: PLC0415 - which imports this by name
+
+    domain_of = {bench: entry.domain for entry in ENTRIES for bench in entry.bench}
+    newest: dict[str, list[Stored]] = {}
+    for each in found:
+        newest.setdefault(each.about.bench, []).append(each)
+    parts: dict[str, list[Chapter]] = {}
+    for bench, all_of_it in newest.items():
+        chapter = stored_chapter(all_of_it[-1], len(all_of_it) - 1)
+        parts.setdefault(domain_of.get(bench, bench), []).append(chapter)
+    return [(domain.capitalize(), chapters) for domain, chapters in sorted(parts.items())]
+
+
+def write_pictures(parts: Parts, folder: Path) -> Iterator[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for _, chapters in parts:
+        for chapter in chapters:
+            for section in chapter.sections:
+                if section.svg:
+                    name = f"{slug(chapter.title)}-{section.name}.svg"
+                    (folder / name).write_text(section.svg)
+                    yield name
+
+
+def slug(text: str) -> str:
+    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())

@@ -1,0 +1,40 @@
+"""Who a command about requests acts as, and where."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from edgewise.kube.client import Client
+from edgewise.kube.config import load_access
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")
+]
+Context = Annotated[str | None, typer.Option(help="The context in it.")]
+ActAs = Annotated[
+    str | None, typer.Option("--as", help="Act as this user, if you may, like kubectl --as.")
+]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="A namespace of a tenant.")
+]
+
+
+def act_as(
+    kubeconfig: Path | None,
+    context: str | None,
+    who: str | None,
+    do: Callable[[Client], Awaitable[None]],
+) -> None:
+    async def run() -> None:
+        access = load_access(kubeconfig, context)
+        if who is not None:
+            named = (("Impersonate-User", who),)
+            access = msgspec.structs.replace(access, impersonation=named)
+        async with Client(access) as client:
+            await do(client)
+
+    asyncio.run(run())

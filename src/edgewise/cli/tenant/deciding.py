@@ -1,0 +1,48 @@
+"""Finds a request by its name, and writes a decision into it."""
+
+import re
+
+from edgewise.api.tenancy_requests import (
+    NAME_PATTERN,
+    ClusterRoleRequest,
+    Request,
+    RoleRequest,
+    TenantRequest,
+)
+from edgewise.cli.tenant.reading import BadTenantOption
+from edgewise.kube.client import Client
+from edgewise.kube.errors import NotFound
+
+
+async def decide(
+    client: Client, name: str, namespace: str | None, *, approved: bool, reason: str
+) -> None:
+    found = await _find(client, name, namespace)
+    decision = {"approved": approved, **({"reason": reason} if reason else {})}
+    body = {"spec": {"decision": decision}}
+    await client.patch(type(found), name, found.metadata.namespace, body=body)
+    print(f"{found.spec.requester} {'gets' if approved else 'does not get'} {_about(found)}")
+
+
+async def _find(client: Client, name: str, namespace: str | None) -> Request:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise BadTenantOption(f"{name!r} is no name of a request: it has 26 letters and digits")
+    if namespace is not None:
+        return await client.get(RoleRequest, name, namespace)
+    try:
+        return await client.get(TenantRequest, name)
+    except NotFound:
+        pass
+    try:
+        return await client.get(ClusterRoleRequest, name)
+    except NotFound as error:
+        raise BadTenantOption(
+            f"there is no request {name}: one for a role in a namespace needs -n NAMESPACE"
+        ) from error
+
+
+def _about(found: Request) -> str:
+    if isinstance(found, TenantRequest):
+        return f"the tenant {found.spec.tenant_name}"
+    where = found.metadata.namespace or "the whole cluster"
+    return f"{found.spec.role_ref.kind} {found.spec.role_ref.name} in {where}"

@@ -1,0 +1,30 @@
+"""What tenancy adds to the command line."""
+
+from edgewise.cli.entry import Entry
+from edgewise.cli.lazy import LazyCommand
+
+TENANCY = Entry(
+    domain="tenancy",
+    commands={
+        "tenant": LazyCommand(
+            "edgewise.cli.tenant.commands",
+            "Tenants, their namespaces and their quota.",
+            also={
+                "request": LazyCommand(
+                    "edgewise.cli.tenant.request", "Ask for a tenant, or for a role.", single=True
+                ),
+                "approve": LazyCommand(
+                    "edgewise.cli.tenant.approve", "Give what a request asks for.", single=True
+                ),
+                "deny": LazyCommand("edgewise.cli.tenant.deny", "Refuse a request.", single=True),
+            },
+        )
+    },
+    bench={
+        "tenancy": LazyCommand(
+            "edgewise.cli.tenant.bench",
+            "Tenants, beside the same objects without an operator.",
+            single=True,
+        )
+    },
+)

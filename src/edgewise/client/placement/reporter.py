@@ -1,0 +1,186 @@
+"""Measures a service as its user, and reports each pod's mean, T_O after its first answer.
+
+async with Edgewise(url, token) as edgewise:
+
+    async def key() -> ReportKey:
+        return await edgewise.report_key("rome", "default", "web", "ann")
+
+    await Reporter(key, "http://web.example.org/").run()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit
+
+from edgewise.client.errors import ApiError, EdgewiseError, Unreachable
+from edgewise.client.placement.keys import ReportKey, sign
+from edgewise.client.placement.sampling import Sample, sample
+from edgewise.client.probe import Target, measure
+
+# Samples in one time of observation, so that every pod behind a Service is met.
+SAMPLES = 10
+# Reports a second that the other side takes from one client.
+RATE = 10.0
+RETRY_SECONDS = 1.0
+MOST_PODS = 256
+
+Send = Callable[[bytes], Awaitable[None]]
+Sender = Callable[[ReportKey], contextlib.AbstractAsyncContextManager[Send]]
+
+
+@contextlib.asynccontextmanager
+async def mqtt_sender(key: ReportKey) -> AsyncIterator[Send]:
+    """Publishes to the broker that the key names; needs edgewise[mqtt]."""
+    try:
+        import aiomqtt  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        raise EdgewiseError("reports over MQTT need the package aiomqtt: edgewise[mqtt]") from None
+    parts = urlsplit(key.broker)
+    if not parts.hostname:
+        raise EdgewiseError("the key names no broker: report over HTTP with `http_sender`")
+    tls = parts.scheme == "mqtts"
+    try:
+        async with aiomqtt.Client(
+            parts.hostname,
+            parts.port or (8883 if tls else 1883),
+            username=parts.username,
+            password=parts.password,
+            tls_params=aiomqtt.TLSParameters() if tls else None,
+            timeout=5,
+        ) as client:
+
+            async def send(report: bytes) -> None:
+                await client.publish(key.topic, report)
+
+            yield send
+    except aiomqtt.MqttError as error:
+        raise Unreachable(f"the broker does not answer: {error}") from error
+
+
+def http_sender(post: Callable[[list[str]], Awaitable[None]]) -> Sender:
+    """Sends through the server, for an application that reports for its clients."""
+
+    @contextlib.asynccontextmanager
+    async def sender(_: ReportKey) -> AsyncIterator[Send]:
+        async def send(report: bytes) -> None:
+            await post([report.decode()])
+
+        yield send
+
+    return sender
+
+
+class Reporter:
+    """`key` gets a new report key each time the old one is half over."""
+
+    def __init__(
+        self,
+        key: Callable[[], Awaitable[ReportKey]],
+        url: str,
+        *,
+        sender: Sender = mqtt_sender,
+        app: str = "",
+        through_proxy: bool = False,
+        measure_once: Callable[[str], Awaitable[Sample]] | None = None,
+    ) -> None:
+        self._fetch = key
+        self._url = url
+        self._sender = sender
+        self._app = app
+        self._through_proxy = through_proxy
+        self._measure = measure_once or self._sample
+        self._samples: dict[str, list[float]] = {}
+        self._first: dict[str, float] = {}
+        self._last_sent = 0.0
+        self.sent = 0
+        self.failed = 0
+
+    async def run(self) -> None:
+        """Until cancelled. What fails is tried again."""
+        while True:
+            try:
+                key = await self._fetch()
+                lasts = max(5.0, (key.expires - time.time()) / 2)
+                async with asyncio.timeout(lasts), self._sender(key) as send:
+                    await self._report(key, send)
+            except TimeoutError:
+                continue  # the key is half over
+            except (ApiError, Unreachable):
+                self.failed += 1
+                await asyncio.sleep(RETRY_SECONDS)
+
+    def note(self, pod: str, rtt_ms: float) -> None:
+        """For a program that measures by itself: one round trip to a pod."""
+        if pod not in self._samples and len(self._samples) >= MOST_PODS:
+            return
+        self._first.setdefault(pod, time.monotonic())
+        self._samples.setdefault(pod, []).append(rtt_ms)
+
+    async def _report(self, key: ReportKey, send: Send) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            if self._url:
+                tasks.create_task(self._sample_all(key))
+            if key.mode == "Probe" and key.nodes:
+                tasks.create_task(self._probe_all(key, send))
+            while True:
+                await asyncio.sleep(key.observation / 4)
+                await self._send_means(key, send)
+
+    async def _sample_all(self, key: ReportKey) -> None:
+        """At an even pace, each beside the others: a far pod shall not hold up the near ones."""
+        running: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                if len(running) < 10 * SAMPLES:
+                    task = asyncio.create_task(self._one())
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+                await asyncio.sleep(key.observation / SAMPLES)
+        finally:
+            for task in running:
+                task.cancel()
+
+    async def _one(self) -> None:
+        try:
+            found = await self._measure(self._url)
+        except EdgewiseError:
+            self.failed += 1
+            return
+        if found.pod:
+            self.note(found.pod, found.rtt_ms)
+
+    async def _sample(self, url: str) -> Sample:
+        return await sample(url, through_proxy=self._through_proxy)
+
+    async def _send_means(self, key: ReportKey, send: Send) -> None:
+        now = time.monotonic()
+        for pod, values in list(self._samples.items()):
+            if now - self._first[pod] < key.observation:
+                continue
+            mean = sum(values) / len(values)
+            del self._samples[pod]
+            del self._first[pod]
+            await self._send(sign(key, mean, pod=pod, app=self._app), send)
+
+    async def _probe_all(self, key: ReportKey, send: Send) -> None:
+        targets = [Target(name=each.node, udp=each.ping) for each in key.nodes]
+        while True:
+            began = time.monotonic()
+            found = await measure(targets, deadline=max(0.2, key.observation))
+            for node, each in found.items():
+                if each.median_ms is not None:
+                    await self._send(sign(key, each.median_ms, node=node, app=self._app), send)
+            await asyncio.sleep(max(0.0, began + key.observation - time.monotonic()))
+
+    async def _send(self, report: bytes, send: Send) -> None:
+        """Never faster than is taken."""
+        wait = self._last_sent + 1 / RATE - time.monotonic()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        self._last_sent = time.monotonic()
+        await send(report)
+        self.sent += 1

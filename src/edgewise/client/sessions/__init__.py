@@ -1,0 +1,4 @@
+"""Sessions in the SDK: a client's seat, and what the server answers.
+
+Begin with `seat`.
+"""

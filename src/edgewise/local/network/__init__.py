@@ -1,0 +1,4 @@
+"""Cables, addresses and delays between local machines.
+
+`commands` is pure text, `cabling` carries it out.
+"""

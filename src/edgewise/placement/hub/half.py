@@ -1,0 +1,167 @@
+"""Finds placements in the connected clusters, derives report keys, and publishes reports."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from edgewise.api.placement import LatencyPlacement, seconds
+from edgewise.clusters.connections import Connection, Connections
+from edgewise.kube.errors import Forbidden, KubeError, NotFound
+from edgewise.kube.kinds.core import Node
+from edgewise.placement.broker_url import BadBrokerUrl, BrokerUrl
+from edgewise.placement.hub.publishing import Publishers, Unpublished
+from edgewise.placement.report_keys import CLIENT, GROUP, LIFETIME_SECONDS, report_key
+from edgewise.placement.reports import TOPIC
+from edgewise.placement.reports_secret import (
+    NAME,
+    NAMESPACE,
+    ReportsAccess,
+    UnusableReportsSecret,
+    read_access,
+)
+from edgewise.runtime.errors import NotThere, Unacceptable, Unavailable
+from edgewise.runtime.tasks import Task
+
+# How long it is remembered where a cluster's reports go.
+REMEMBERED_SECONDS = 30.0
+PING_PORT = 7777
+MOST_NODES = 200
+
+
+class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the ping agent of a node answers."""
+
+    node: str
+    ping: str
+
+
+class ReportKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """With it one client reports for one placement, until it expires."""
+
+    client: str
+    group: str
+    key: str
+    """In hexadecimal; what a report is signed with."""
+    expires: int
+    """Seconds since 1970; part of every report."""
+    topic: str
+    broker: str
+    """Where to publish, such as mqtt://203.0.113.5:1883; empty: report over HTTP."""
+    observation_ms: float
+    mode: str
+    nodes: list[NodeAddress] = []
+    """Only with mode Probe: what to measure."""
+
+
+class PlacementHalf:
+    def __init__(self, connections: Connections, *, clock: Callable[[], float] = time.time) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._known: dict[str, tuple[float, ReportsAccess]] = {}
+        self._publishers = Publishers()
+        connections.on_close(self._forget)
+
+    async def find(self, cluster: str, namespace: str, name: str) -> LatencyPlacement | None:
+        connection = self._connection(cluster)
+        try:
+            return await connection.client.get(LatencyPlacement, name, namespace)
+        except NotFound:
+            return None
+        except KubeError as error:
+            raise Unavailable(f"the cluster {cluster} does not answer: {error}") from error
+
+    async def key(
+        self, cluster: str, placement: LatencyPlacement, client: str, group: str
+    ) -> ReportKey:
+        if not CLIENT.fullmatch(client) or not GROUP.fullmatch(group):
+            raise Unacceptable("client and group have letters, digits, dots and dashes only")
+        access = await self._access(cluster)
+        expires = int(self._clock()) + LIFETIME_SECONDS
+        meta, spec = placement.metadata, placement.spec
+        return ReportKey(
+            client=client,
+            group=group,
+            key=report_key(access.key, meta.uid, client, group, expires).hex(),
+            expires=expires,
+            topic=topic_of(cluster, placement),
+            broker=access.broker,
+            observation_ms=seconds(spec.observation) * 1000,
+            mode=spec.mode,
+            nodes=await self._nodes(cluster) if spec.mode == "Probe" else [],
+        )
+
+    async def publish(
+        self, cluster: str, placement: LatencyPlacement, reports: Sequence[bytes]
+    ) -> None:
+        """What is wrong with a report is found where all others are checked, too."""
+        access = await self._access(cluster)
+        if not access.broker:
+            raise Unavailable(f"the cluster {cluster} names no broker that can be reached")
+        try:
+            broker = BrokerUrl.parse(access.broker)
+            await self._publishers.publish(broker, topic_of(cluster, placement), reports)
+        except (BadBrokerUrl, Unpublished) as error:
+            raise Unavailable(f"the broker of {cluster} cannot be reached: {error}") from error
+
+    async def keep_publishers(self) -> None:
+        """For as long as the server runs."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._publishers.close()
+
+    def tasks(self) -> tuple[Task, ...]:
+        return (Task("publishers of reports", self.keep_publishers),)
+
+    def _forget(self, connection: Connection) -> None:
+        self._known.pop(connection.name, None)
+
+    def _connection(self, cluster: str) -> Connection:
+        connection = self._connections.get(cluster)
+        if connection is None:
+            trouble = self._connections.trouble(cluster)
+            if trouble == "is being connected to":
+                raise NotThere(f"there is no cluster {cluster!r}")
+            raise Unavailable(f"the cluster {cluster} {trouble}")
+        return connection
+
+    async def _access(self, cluster: str) -> ReportsAccess:
+        until, known = self._known.get(cluster, (0.0, None))
+        if known is not None and until > self._clock():
+            return known
+        try:
+            found = await read_access(self._connection(cluster).client)
+        except (KubeError, UnusableReportsSecret) as error:
+            raise Unavailable(f"the reports of {cluster} cannot be reached: {error}") from error
+        if found is None:
+            raise Unavailable(
+                f"the cluster {cluster} runs no program for reports: there is no Secret "
+                f"{NAMESPACE}/{NAME}"
+            )
+        self._known[cluster] = (self._clock() + REMEMBERED_SECONDS, found)
+        return found
+
+    async def _nodes(self, cluster: str) -> list[NodeAddress]:
+        try:
+            nodes = (await self._connection(cluster).client.list(Node)).items
+        except Forbidden:
+            return []
+        except KubeError as error:
+            raise Unavailable(f"the cluster {cluster} does not answer: {error}") from error
+        found = []
+        for node in nodes[:MOST_NODES]:
+            by_type = {each.type: each.address for each in node.status.addresses}
+            address = by_type.get("ExternalIP") or by_type.get("InternalIP")
+            if address:
+                host = f"[{address}]" if ":" in address else address
+                found.append(NodeAddress(node=node.metadata.name, ping=f"{host}:{PING_PORT}"))
+        return found
+
+
+def topic_of(cluster: str, placement: LatencyPlacement) -> str:
+    meta = placement.metadata
+    return f"{TOPIC}/{cluster}/{meta.namespace}/{meta.name}"

@@ -1,0 +1,71 @@
+"""Publishes reports for clients that speak HTTP: one connection to each broker, kept open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+import aiomqtt
+
+from edgewise.placement.broker_url import BrokerUrl
+
+SECONDS = 5.0
+MOST_BROKERS = 64
+
+
+class Unpublished(Exception):
+    """The broker does not take it now."""
+
+
+class _Publisher:
+    def __init__(self, broker: BrokerUrl) -> None:
+        self._broker = broker
+        self._turn = asyncio.Lock()
+        self._client: aiomqtt.Client | None = None
+
+    async def publish(self, topic: str, reports: Sequence[bytes]) -> None:
+        async with self._turn:
+            for attempt in range(2):
+                try:
+                    async with asyncio.timeout(SECONDS):
+                        client = await self._connected()
+                        for report in reports:
+                            await client.publish(topic, report)
+                    return
+                except (aiomqtt.MqttError, TimeoutError) as error:
+                    # A connection that was idle for long may be gone: once more with a new one.
+                    await self.close()
+                    if attempt:
+                        raise Unpublished(str(error) or "it does not answer") from error
+
+    async def _connected(self) -> aiomqtt.Client:
+        if self._client is None:
+            client = aiomqtt.Client(**self._broker.client_options(), timeout=SECONDS)
+            await client.__aenter__()
+            self._client = client
+        return self._client
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(aiomqtt.MqttError, TimeoutError):
+                await client.__aexit__(None, None, None)
+
+
+class Publishers:
+    def __init__(self) -> None:
+        self._open: dict[BrokerUrl, _Publisher] = {}
+
+    async def publish(self, broker: BrokerUrl, topic: str, reports: Sequence[bytes]) -> None:
+        known = self._open.get(broker)
+        if known is None:
+            if len(self._open) >= MOST_BROKERS:
+                await self.close()
+            known = self._open[broker] = _Publisher(broker)
+        await known.publish(topic, reports)
+
+    async def close(self) -> None:
+        publishers, self._open = list(self._open.values()), {}
+        for each in publishers:
+            await each.close()

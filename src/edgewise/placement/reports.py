@@ -1,0 +1,333 @@
+"""Reports as they come in: which of them count, and what they come to.
+
+All state is bounded: by the placements, pods and nodes that there are, and by the number of
+clients of a placement. Time is passed in. What is refused is counted by its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from edgewise.placement.report_keys import (
+    CLIENT,
+    GROUP,
+    LIFETIME_SECONDS,
+    holds,
+    report_key,
+    split,
+)
+from edgewise.placement.votes import Ballot
+
+TOPIC = "edgewise/latency"
+LARGEST = 1024
+# Reports a second of one client, and how many may come at once.
+RATE = 10.0
+BURST = 20.0
+MOST_CLIENTS = 10_000
+# Clocks of those who make and check keys may differ by so much.
+SKEW = 30.0
+
+
+class Verdict(StrEnum):
+    ACCEPTED = "accepted"
+    TOO_LARGE = "too-large"
+    UNREADABLE = "unreadable"
+    RETAINED = "retained"  # the broker kept it: nobody knows how old it is
+    UNKNOWN_PLACEMENT = "unknown-placement"
+    WRONG_MAC = "wrong-mac"
+    EXPIRED = "expired"
+    TOO_FAST = "too-fast"
+    REPLAYED = "replayed"
+    STALE = "stale"
+    BAD_RTT = "bad-rtt"
+    UNKNOWN_POD = "unknown-pod"  # or node
+    TOO_MANY_CLIENTS = "too-many-clients"
+    DROPPED = "dropped"  # more came than could be looked at
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client sends: `{app, timestamp, rtt}` as in the paper, and who says it of what."""
+
+    client: str
+    expires: int
+    timestamp: float  # seconds, by the client's clock
+    rtt: float  # milliseconds
+    app: str = ""
+    pod: str = ""
+    node: str = ""
+    group: str = ""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a placement decides about its reports."""
+
+    uid: str
+    observation: float
+    half_life: float
+    max_rtt_ms: float
+    min_clients: int = 1
+
+
+class PodKnown(msgspec.Struct, frozen=True, kw_only=True):
+    uid: str
+    node: str
+    placement: str
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was heard of one pod or node, as it is told to the operator: ages, because clocks
+    of two machines differ."""
+
+    subject: str  # uid of a pod, or name of a node
+    rtt_ms: float
+    p95_ms: float
+    newest_ms: float = 0.0
+    clients: int
+    first_age: float
+    last_age: float
+
+
+class PlacementHeard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    namespace: str
+    name: str
+    uid: str
+    pods: list[Heard] = []
+    nodes: list[Heard] = []
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`boot` is another one after each start: then everything is told again."""
+
+    boot: str
+    version: int
+    placements: list[PlacementHeard] = []
+
+
+_decoder = msgspec.json.Decoder(Report)
+
+
+class _Client:
+    __slots__ = ("expires", "filled", "last", "least", "tokens")
+
+    def __init__(self, now: float) -> None:
+        self.expires = 0
+        self.tokens = BURST
+        self.filled = now
+        self.least = math.inf  # arrival − timestamp
+        self.last: dict[str, float] = {}  # timestamp of the last report about each subject
+
+    def takes(self, now: float) -> bool:
+        """Whether one more report is within the rate."""
+        self.tokens = min(BURST, self.tokens + max(0.0, now - self.filled) * RATE)
+        self.filled = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+    def timely(self, subject: str, timestamp: float) -> bool:
+        """Whether it is later than the last report about the same pod or node."""
+        if not math.isfinite(timestamp) or timestamp <= self.last.get(subject, -math.inf):
+            return False
+        self.last[subject] = timestamp
+        return True
+
+
+class _Refused(Exception):
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict)
+        self.verdict = verdict
+
+
+class _Placement:
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.clients: dict[str, _Client] = {}
+        self.pods: dict[str, Ballot] = {}
+        self.nodes: dict[str, Ballot] = {}
+        self.version = 0
+
+    def client(self, report: Report, now: float) -> _Client | None:
+        known = self.clients.get(report.client)
+        if known is None:
+            if len(self.clients) >= MOST_CLIENTS:
+                self._forget(now)
+            if len(self.clients) >= MOST_CLIENTS:
+                return None
+            known = self.clients[report.client] = _Client(now)
+        known.expires = max(known.expires, report.expires)
+        return known
+
+    def _forget(self, now: float) -> None:
+        """Only those whose key is over: of all others a report could be repeated."""
+        over = [name for name, each in self.clients.items() if each.expires + SKEW < now]
+        for name in over:
+            del self.clients[name]
+
+    def forget_subject(self, subject: str) -> None:
+        for each in self.clients.values():
+            each.last.pop(subject, None)
+
+
+class Reports:
+    """Everything that was reported in one cluster."""
+
+    def __init__(self, secret: bytes, *, boot: str = "") -> None:
+        self._secret = secret
+        self._boot = boot
+        self._placements: dict[tuple[str, str], _Placement] = {}
+        self._pods: dict[tuple[str, str], PodKnown] = {}
+        self._nodes: set[str] = set()
+        self.version = 0
+        self.verdicts: Counter[Verdict] = Counter()
+
+    # What there is ------------------------------------------------------------------
+
+    def set_placement(self, namespace: str, name: str, rules: Rules | None) -> None:
+        """None: it is gone, and what was reported for it too."""
+        key = (namespace, name)
+        known = self._placements.get(key)
+        if rules is None:
+            self._placements.pop(key, None)
+        elif known is None or known.rules.uid != rules.uid:
+            self._placements[key] = _Placement(rules)
+        else:
+            known.rules = rules
+
+    def set_pod(self, namespace: str, name: str, pod: PodKnown | None) -> None:
+        key = (namespace, name)
+        known = self._pods.get(key)
+        if known is not None and (pod is None or pod.uid != known.uid):
+            placement = self._placements.get((namespace, known.placement))
+            if placement is not None:
+                placement.pods.pop(known.uid, None)
+                placement.forget_subject(known.uid)
+        if pod is None:
+            self._pods.pop(key, None)
+        else:
+            self._pods[key] = pod
+
+    def set_node(self, name: str, there: bool) -> None:
+        if there:
+            self._nodes.add(name)
+            return
+        self._nodes.discard(name)
+        for placement in self._placements.values():
+            placement.nodes.pop(name, None)
+            placement.forget_subject(name)
+
+    # What is said -------------------------------------------------------------------
+
+    def receive(self, topic: str, payload: bytes, *, retained: bool, now: float) -> Verdict:
+        verdict = Verdict.ACCEPTED
+        try:
+            if retained:
+                raise _Refused(Verdict.RETAINED)
+            namespace, name, place = self._addressed(topic)
+            report = self._proved(place, payload, now)
+            self._count(namespace, name, place, report, now)
+        except _Refused as refused:
+            verdict = refused.verdict
+        self.verdicts[verdict] += 1
+        return verdict
+
+    def _addressed(self, topic: str) -> tuple[str, str, _Placement]:
+        # edgewise/latency/<cluster>/<namespace>/<name>; the broker belongs to one cluster.
+        parts = topic.split("/")
+        place = self._placements.get((parts[-2], parts[-1])) if len(parts) == 5 else None
+        if place is None:
+            raise _Refused(Verdict.UNKNOWN_PLACEMENT)
+        return parts[-2], parts[-1], place
+
+    def _proved(self, place: _Placement, payload: bytes, now: float) -> Report:
+        """The report, if it is one and really is its client's."""
+        if len(payload) > LARGEST:
+            raise _Refused(Verdict.TOO_LARGE)
+        sent = split(payload)
+        try:
+            report = _decoder.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise _Refused(Verdict.UNREADABLE) from None
+        named = CLIENT.fullmatch(report.client) and GROUP.fullmatch(report.group)
+        if sent is None or not named or bool(report.pod) == bool(report.node):
+            raise _Refused(Verdict.UNREADABLE)
+        if not now <= report.expires <= now + LIFETIME_SECONDS + SKEW:
+            raise _Refused(Verdict.EXPIRED)
+        uid, secret = place.rules.uid, self._secret
+        key = report_key(secret, uid, report.client, report.group, report.expires)
+        if not holds(*sent, key):
+            raise _Refused(Verdict.WRONG_MAC)
+        return report
+
+    def _count(
+        self, namespace: str, name: str, place: _Placement, report: Report, now: float
+    ) -> None:
+        client, rules = place.client(report, now), place.rules
+        if client is None:
+            raise _Refused(Verdict.TOO_MANY_CLIENTS)
+        if not client.takes(now):
+            raise _Refused(Verdict.TOO_FAST)
+        if not (math.isfinite(report.rtt) and 0 < report.rtt <= rules.max_rtt_ms):
+            raise _Refused(Verdict.BAD_RTT)
+        ballot, subject = self._ballot(namespace, name, place, report)
+        if not client.timely(subject, report.timestamp):
+            raise _Refused(Verdict.REPLAYED)
+        late = now - report.timestamp
+        client.least = min(client.least, late)
+        if late > client.least + 2 * rules.observation:
+            raise _Refused(Verdict.STALE)
+        ballot.cast(report.client, report.rtt, at=now, period=rules.observation)
+        self.version += 1
+        place.version = self.version
+
+    def _ballot(
+        self, namespace: str, name: str, place: _Placement, report: Report
+    ) -> tuple[Ballot, str]:
+        if report.node:
+            if report.node not in self._nodes:
+                raise _Refused(Verdict.UNKNOWN_POD)
+            return place.nodes.setdefault(report.node, Ballot()), report.node
+        pod = self._pods.get((namespace, report.pod))
+        if pod is None or pod.placement != name:
+            raise _Refused(Verdict.UNKNOWN_POD)
+        return place.pods.setdefault(pod.uid, Ballot()), pod.uid
+
+    # What it comes to ---------------------------------------------------------------
+
+    def summary(self, after: int, now: float) -> Summary:
+        """What is known of the placements that were reported on since version `after`."""
+        found = [
+            PlacementHeard(
+                namespace=namespace,
+                name=name,
+                uid=place.rules.uid,
+                pods=list(_heard(place.pods, place.rules, now)),
+                nodes=list(_heard(place.nodes, place.rules, now)),
+            )
+            for (namespace, name), place in self._placements.items()
+            if place.version > after
+        ]
+        return Summary(boot=self._boot, version=self.version, placements=found)
+
+    def clients(self) -> int:
+        return sum(len(place.clients) for place in self._placements.values())
+
+
+def _heard(ballots: dict[str, Ballot], rules: Rules, now: float) -> Iterable[Heard]:
+    for subject, ballot in ballots.items():
+        tally = ballot.tally(now, half_life=rules.half_life, min_clients=rules.min_clients)
+        if tally is not None:
+            yield Heard(
+                subject=subject,
+                rtt_ms=tally.rtt_ms,
+                p95_ms=tally.p95_ms,
+                newest_ms=tally.newest_ms,
+                clients=tally.clients,
+                first_age=now - tally.first,
+                last_age=now - tally.last,
+            )

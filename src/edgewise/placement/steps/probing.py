@@ -1,0 +1,172 @@
+"""Moves to a node that is known to be better: probed by clients, or with room for one more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from edgewise.api.placement import Decision, Promotion, Sentinel, Unconfirmed, Why
+from edgewise.placement.draft import Draft
+from edgewise.placement.observed import PodHere
+from edgewise.placement.ranking import improves
+from edgewise.placement.steps import searching
+from edgewise.placement.steps.starting import UNHEARD, start
+from edgewise.workloads.deadlines import moment, stamp
+
+HOUR = 3600.0
+
+
+def moves_left(draft: Draft) -> int:
+    most = draft.seen.spec.max_moves_per_hour
+    if not most:
+        return 1_000_000
+    recent = [
+        each for each in draft.status.recent_moves if (moment(each) or 0.0) > draft.now - HOUR
+    ]
+    return max(0, most - len(recent))
+
+
+def most_per_node(draft: Draft) -> int:
+    """One while there are more nodes than replicas; else as few as possible."""
+    given, nodes = draft.seen.spec.max_per_node, sum(node.usable for node in draft.seen.nodes)
+    if given:
+        return given
+    return 1 if draft.wanted < nodes else -(-draft.wanted // max(1, nodes))
+
+
+def gains(draft: Draft, most: int) -> list[Sentinel]:
+    """Where a replica could go that is worth it, by what was reported in this search."""
+    values = {each.node: each.rtt_ms for each in draft.status.ranking}
+    off = draft.visited()
+    targets = {node for node in draft.held() if node not in off and draft.usable(node)}
+    return _towards(draft, values, targets, most)
+
+
+def _towards(
+    draft: Draft, values: Mapping[str, float], targets: set[str], most: int
+) -> list[Sentinel]:
+    """The worst replicas, each with the best node that has room; only where it gains."""
+    cap, wanted = most_per_node(draft), draft.seen.spec.min_improvement
+    counts = Counter(pod.node for pod in draft.replicas)
+    worst = sorted(
+        (pod for pod in draft.replicas if pod.node in values),
+        key=lambda pod: (-values[pod.node], pod.name),
+    )
+    best = sorted((node for node in targets if node in values), key=lambda n: (values[n], n))
+    found: list[Sentinel] = []
+    for pod in worst[: min(most, moves_left(draft))]:
+        node = next((node for node in best if counts[node] < cap), None)
+        if node is None or not improves(values[node], values[pod.node], wanted):
+            break
+        counts[node] += 1
+        found.append(Sentinel(name="", nodes=[node], replaces=pod.name))
+    return found
+
+
+# Probe ----------------------------------------------------------------------------------
+
+
+def next_probed_round(draft: Draft, most: int) -> None:
+    """One step to the best nodes that clients measured; back again if reports do not confirm."""
+    if draft.status.unconfirmed:
+        _confirm(draft)
+        return
+    values = _probed(draft)
+    if values is None:
+        return
+    targets = {
+        node.name for node in draft.seen.nodes if node.usable and node.name not in draft.visited()
+    }
+    moves = _towards(draft, values, targets, most)
+    if moves:
+        start(draft, moves)
+    else:
+        searching.finish(draft)
+
+
+def _probed(draft: Draft) -> dict[str, float] | None:
+    """What was probed of each node; None while some are awaited.
+
+    By the last votes alone, and where users went above the threshold, by votes of this search:
+    they may have moved, and what was near a moment ago may be far.
+    """
+    t_o = draft.seen.observation
+    latest = draft.now - max(5 * t_o, 5.0)
+    if draft.status.search.reason == searching.THRESHOLD:
+        latest = max(latest, moment(draft.status.search.began_at) or latest)
+    fresh = {name: each.now_ms for name, each in draft.seen.probed.items() if each.last >= latest}
+    missing = [node.name for node in draft.seen.nodes if node.usable and node.name not in fresh]
+    late = (moment(draft.status.search.began_at) or draft.now) + UNHEARD * t_o
+    if missing and draft.now < late:
+        draft.at(late)
+        draft.waits_for = f"probes of {', '.join(missing[:3])}"
+        return None
+    return fresh
+
+
+def _confirm(draft: Draft) -> None:
+    """Reports through the Service have the last word about what a probe promised."""
+    waiting: list[Unconfirmed] = []
+    back: list[Sentinel] = []
+    for each in draft.status.unconfirmed:
+        pod = next((pod for pod in draft.replicas if pod.name == each.pod), None)
+        if pod is None:
+            continue  # Kubernetes has replaced it: nothing is left to take back
+        value, until = draft.fresh(pod), moment(each.until) or draft.now
+        if value is None and draft.now < until:
+            waiting.append(each)
+            draft.at(until)
+            draft.waits_for = f"reports that confirm {each.node}"
+        elif value is None or improves(
+            each.before_ms, value.rtt_ms, draft.seen.spec.min_improvement
+        ):
+            draft.visit([each.node], Why.UNCONFIRMED)
+            if draft.usable(each.back_to):
+                back.append(Sentinel(name="", nodes=[each.back_to], replaces=each.pod))
+    draft.status.unconfirmed = waiting
+    if back:
+        draft.told.append(("GoesBack", f"reports do not confirm {draft.status.visited[-1].node}"))
+        start(draft, back)
+
+
+def decide_directed(draft: Draft) -> None:
+    """Each sentinel that is ready takes the place of the replica it was started for."""
+    sentinels = draft.status.sentinels
+    if not all(draft.sentinels[each.name].ready for each in sentinels):
+        return
+    promote: list[Promotion] = []
+    remove: list[str] = []
+    for each in sentinels:
+        loser = next((pod for pod in draft.replicas if pod.name == each.replaces), None)
+        if loser is None:
+            remove.append(each.name)  # Kubernetes has replaced it already
+        else:
+            promote.append(_promotion(draft, each, loser))
+    draft.remember_sentinels()
+    names = {each.sentinel for each in promote}
+    draft.status.sentinels = [each for each in sentinels if each.name in names]
+    draft.status.decision = Decision(at=stamp(draft.now), promote=promote, remove=remove)
+
+
+def _promotion(draft: Draft, sentinel: Sentinel, loser: PodHere) -> Promotion:
+    """One that goes back, or to a node that runs replicas already, needs no confirmation."""
+    heard, probes = draft.measured(), draft.seen.spec.mode == "Probe"
+    left = heard.get(loser.node) or draft.seen.probed.get(loser.node)
+    there = draft.seen.probed.get(sentinel.node) or heard.get(sentinel.node)
+    before = left.rtt_ms if left else 0.0
+    returns = loser.node in {
+        each.node for each in draft.status.visited if each.why == Why.UNCONFIRMED
+    }
+    confirm = probes and not returns and left is not None
+    if not returns:
+        draft.visit([loser.node], Why.REPLACED)
+    return Promotion(
+        sentinel=sentinel.name,
+        loser=loser.name,
+        loser_uid=loser.uid,
+        node=sentinel.node,
+        since=stamp(draft.now),
+        gain_ms=round(before - there.rtt_ms, 2) if there else 0.0,
+        back_to=loser.node if confirm else "",
+        before_ms=round(before, 2),
+    )

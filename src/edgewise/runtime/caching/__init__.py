@@ -1,0 +1,4 @@
+"""Objects as the API server shows them, kept in memory.
+
+A Reflector fills a Cache; begin with `shared_caches`, which every program uses.
+"""

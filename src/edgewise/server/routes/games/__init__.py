@@ -1,0 +1,4 @@
+"""The routes of games: allocations, and the objects themselves.
+
+Begin at `half.py`.
+"""

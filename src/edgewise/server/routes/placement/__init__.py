@@ -1,0 +1,4 @@
+"""Report keys and reports over HTTP.
+
+Begin at `placements.py`; `actions.py` says who may do what.
+"""

@@ -1,0 +1,4 @@
+"""The HTTP API of sessions: clients, sessions, locations and events.
+
+Begin with `clients`, which joins and leaves.
+"""

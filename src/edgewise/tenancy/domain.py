@@ -1,0 +1,43 @@
+"""Tenancy as a domain: what it adds to Kubernetes, and what it needs to run."""
+
+from __future__ import annotations
+
+from edgewise.api.tenancy import SubNamespace, Tenant, TenantResourceQuota
+from edgewise.api.tenancy_requests import REQUESTS
+from edgewise.domain import Built, Context, Domain
+from edgewise.tenancy.controller import TenantController
+from edgewise.tenancy.metrics import TenancyMetrics
+from edgewise.tenancy.parameters import PARAMETERS
+from edgewise.tenancy.policies.all_policies import POLICIES
+from edgewise.tenancy.requests import roles as request_roles
+from edgewise.tenancy.requests.controller import (
+    ClusterRoleRequestController,
+    RoleRequestController,
+    TenantRequestController,
+)
+from edgewise.tenancy.requests.webhooks import webhooks
+from edgewise.tenancy.rights import RIGHTS
+from edgewise.tenancy.roles import ROLES
+
+
+def build(context: Context) -> Built:
+    metrics = TenancyMetrics(context.metrics.registry)
+    return Built(
+        controllers=(
+            TenantController(context.client, context.caches, metrics=metrics),
+            TenantRequestController(),
+            RoleRequestController(),
+            ClusterRoleRequestController(),
+        ),
+        webhooks=webhooks(context.client, context.caches),
+    )
+
+
+TENANCY = Domain(
+    name="tenancy",
+    kinds=(Tenant, SubNamespace, TenantResourceQuota, *REQUESTS),
+    build=build,
+    cluster_objects=(*ROLES, *request_roles.ROLES, *POLICIES),
+    settings=(PARAMETERS,),
+    rights=(*RIGHTS, *request_roles.RIGHTS),
+)

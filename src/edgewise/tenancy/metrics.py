@@ -1,0 +1,60 @@
+"""What tenancy counts."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+
+from edgewise.api.tenancy import State, Tenant
+from edgewise.tenancy.tree.seen import Tree
+
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 120.0)
+
+
+class TenancyMetrics:
+    """Counts by state, and how long it takes until a tenant is established."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        where = registry or CollectorRegistry()
+        self._namespaces = Gauge(
+            "edgewise_tenancy_namespaces",
+            "Namespaces of tenants, by whether they are established, disabled or neither.",
+            ["state"],
+            registry=where,
+        )
+        self._took = Histogram(
+            "edgewise_tenancy_establish_seconds",
+            "From the creation of a Tenant to its first status.",
+            buckets=_BUCKETS,
+            registry=where,
+        )
+        self._trees: dict[str, Tally[str]] = {}
+        self._sum: Tally[str] = Tally()
+
+    def note(self, tree: Tree) -> None:
+        found: Tally[str] = Tally()
+        for branch in tree.branches.values():
+            state = State.ESTABLISHED if branch.enabled else State.DISABLED
+            found[state.value if branch.ready else State.FAILED.value] += 1
+        self._replace(tree.tenant.metadata.name, found)
+
+    def forget(self, root: str) -> None:
+        self._replace(root, Tally())
+
+    def _replace(self, root: str, found: Tally[str]) -> None:
+        before = self._trees.pop(root, Tally())
+        if found:
+            self._trees[root] = found
+        if before == found:
+            return
+        self._sum.subtract(before)
+        self._sum.update(found)
+        for state in State:
+            self._namespaces.labels(state.value).set(self._sum[state.value])
+
+    def established(self, tenant: Tenant, now: float) -> None:
+        born = tenant.metadata.creation_timestamp
+        if born is not None:
+            self._took.observe(max(0.0, now - datetime.fromisoformat(born).timestamp()))

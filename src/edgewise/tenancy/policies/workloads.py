@@ -1,0 +1,118 @@
+"""What pods and Services of tenants may ask for. Host namespaces, host paths, privileges and the
+like are refused by Pod Security, whose level is a label of every namespace of a tenant."""
+
+from __future__ import annotations
+
+from edgewise.tenancy.policies.writing import CREATE, OF_TENANTS, UPDATE, Check, On, policy
+
+_ALL = (
+    "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
+)
+# The node mounts the others itself, past the NetworkPolicies of the pod.
+_VOLUMES = (
+    "configMap",
+    "secret",
+    "emptyDir",
+    "projected",
+    "downwardAPI",
+    "persistentVolumeClaim",
+    "ephemeral",
+    "image",
+)
+_OFFERED = " || ".join(f"has(v.{each})" for each in _VOLUMES)
+
+PODS = policy(
+    "pods",
+    [On(("pods", "pods/ephemeralcontainers"), (CREATE, UPDATE))],
+    [
+        Check(
+            "request.operation != 'CREATE' || params.data.runtimeClass == '' || "
+            "(has(object.spec.runtimeClassName) && "
+            "object.spec.runtimeClassName == params.data.runtimeClass)",
+            "spec.runtimeClassName: pods of tenants run in the class of this cluster",
+            says="'spec.runtimeClassName: pods of tenants run in ' + params.data.runtimeClass",
+        ),
+        Check(
+            "request.operation != 'CREATE' || !has(object.spec.nodeName) || "
+            "object.spec.nodeName == ''",
+            "spec.nodeName: pods of tenants are placed by the scheduler",
+        ),
+        Check(
+            "!has(object.spec.tolerations) || (request.operation == 'UPDATE' && "
+            "has(oldObject.spec.tolerations) && object.spec.tolerations == "
+            "oldObject.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && "
+            "t.key in params.data.tolerations.split(','))",
+            "spec.tolerations: pods of tenants tolerate only what this cluster offers",
+            says="'spec.tolerations: pods of tenants tolerate only ' + params.data.tolerations",
+        ),
+        Check(
+            "request.operation != 'CREATE' || !has(object.spec.priorityClassName) || "
+            "object.spec.priorityClassName == '' || "
+            "object.spec.priorityClassName in params.data.priorityClasses.split(',')",
+            "spec.priorityClassName: this priority is not offered to tenants",
+        ),
+        Check(
+            "request.operation != 'CREATE' || !has(object.spec.schedulerName) || "
+            "object.spec.schedulerName in params.data.schedulers.split(',')",
+            "spec.schedulerName: this scheduler is not offered to tenants",
+        ),
+        Check(
+            "request.operation != 'CREATE' || !has(object.spec.volumes) || "
+            f"object.spec.volumes.all(v, {_OFFERED})",
+            "spec.volumes: the node mounts this kind of volume itself, so tenants use a "
+            "PersistentVolumeClaim",
+        ),
+        Check(
+            "request.operation != 'CREATE' || params.data.pullAlways != 'true' || "
+            f"{_ALL}.all(c, has(c.imagePullPolicy) && c.imagePullPolicy == 'Always')",
+            "imagePullPolicy: Always, so that no tenant runs another one's private image",
+        ),
+        Check(
+            "!has(request.subResource) || request.subResource != 'ephemeralcontainers' || "
+            "params.data.pullAlways != 'true' || !has(object.spec.ephemeralContainers) || "
+            "object.spec.ephemeralContainers.all(c, has(c.imagePullPolicy) && "
+            "c.imagePullPolicy == 'Always')",
+            "spec.ephemeralContainers.imagePullPolicy: Always, so that no tenant runs another "
+            "one's private image",
+        ),
+        Check(
+            "request.operation != 'CREATE' || params.data.pullAlways != 'true' || "
+            "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.image) || "
+            "(has(v.image.pullPolicy) && v.image.pullPolicy == 'Always'))",
+            "spec.volumes.image.pullPolicy: Always, so that no tenant reads another one's private "
+            "image",
+        ),
+        Check(
+            "!has(object.metadata.annotations) || object.metadata.annotations.all(k, "
+            "!k.startsWith('kubernetes.io/config.'))",
+            "metadata.annotations: those of static pods are the kubelet's",
+        ),
+    ],
+    namespaces=OF_TENANTS,
+)
+
+SERVICES = policy(
+    "services",
+    [On(("services",), (CREATE, UPDATE))],
+    [
+        Check(
+            "!has(object.spec.externalIPs) || object.spec.externalIPs.size() == 0",
+            "spec.externalIPs: a tenant cannot take addresses of others",
+        ),
+        Check(
+            "!has(object.spec.loadBalancerIP) || object.spec.loadBalancerIP == ''",
+            "spec.loadBalancerIP: addresses are given by the cluster",
+        ),
+        Check(
+            "object.spec.type != 'NodePort' && (object.spec.type != 'LoadBalancer' || "
+            "(has(object.spec.allocateLoadBalancerNodePorts) && "
+            "object.spec.allocateLoadBalancerNodePorts == false))",
+            "spec.type: ports of nodes are not for tenants; clients come by the gateway",
+        ),
+        Check(
+            "object.spec.type != 'ExternalName'",
+            "spec.type: an ExternalName could name anything, also what others take for theirs",
+        ),
+    ],
+    namespaces=OF_TENANTS,
+)

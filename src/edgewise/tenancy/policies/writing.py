@@ -1,0 +1,133 @@
+"""How a ValidatingAdmissionPolicy of tenancy is written: its rules, and who it is not for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from edgewise.api.tenancy import GROUP, TENANT_UID
+from edgewise.kube.kinds.admission import (
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from edgewise.kube.objects import Object
+from edgewise.tenancy import parameters
+
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+OF_TENANTS: dict[str, Any] = {"matchExpressions": [{"key": TENANT_UID, "operator": "Exists"}]}
+
+# Variables that every policy has.
+_VARIABLES = {
+    "operator": "request.userInfo.username in params.data.operators.split(',')",
+    "trusted": (
+        "variables.operator || "
+        "(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"
+    ),
+    "kubernetes": (
+        "request.userInfo.username.startsWith('system:serviceaccount:kube-system:') || "
+        "request.userInfo.username.startsWith('system:kube-') || "
+        "request.userInfo.username.startsWith('system:node:') || "
+        "request.userInfo.username == 'system:apiserver'"
+    ),
+    "ours": "variables.trusted || variables.kubernetes",
+}
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What must be true, and the sentence if it is not."""
+
+    expression: str
+    message: str = ""
+    says: str = ""  # a CEL expression for the sentence, where it depends on the object
+
+
+class On(msgspec.Struct, frozen=True):
+    """Requests that a policy looks at."""
+
+    resources: tuple[str, ...]
+    operations: tuple[str, ...]
+    group: str = ""
+    versions: tuple[str, ...] = ("*",)
+
+
+def policy(
+    name: str,
+    on: Sequence[On],
+    checks: Iterable[Check],
+    *,
+    namespaces: dict[str, Any] | None = None,
+    objects: dict[str, Any] | None = None,
+    without_parameters: str = "Deny",
+    when: Iterable[tuple[str, str]] = (),
+    variables: dict[str, str] | None = None,
+) -> tuple[Object, ...]:
+    """A policy and its binding. Without the parameters, what the selectors select is refused: a
+    policy that looks at more than tenants has to let it pass."""
+    full = f"{name}.{GROUP}"
+    match: dict[str, Any] = {
+        "resourceRules": [
+            {
+                "apiGroups": [each.group],
+                "apiVersions": [*each.versions],
+                "operations": [*each.operations],
+                "resources": [*each.resources],
+                # A selector of namespaces lets all that is in none through: it would be for
+                # everybody's cluster-wide objects.
+                **({"scope": "Namespaced"} if namespaces is not None else {}),
+            }
+            for each in on
+        ],
+    }
+    if namespaces is not None:
+        match["namespaceSelector"] = namespaces
+    if objects is not None:
+        match["objectSelector"] = objects
+    conditions = [{"name": each, "expression": expression} for each, expression in when]
+    spec: dict[str, Any] = {
+        "failurePolicy": "Fail",
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "matchConstraints": match,
+        **({"matchConditions": conditions} if conditions else {}),
+        "variables": [
+            {"name": each, "expression": expression}
+            for each, expression in {**_VARIABLES, **(variables or {})}.items()
+        ],
+        "validations": [_validation(each) for each in checks],
+    }
+    binding = {
+        "policyName": full,
+        "validationActions": ["Deny"],
+        "paramRef": {
+            "name": parameters.NAME,
+            "namespace": parameters.NAMESPACE,
+            "parameterNotFoundAction": without_parameters,
+        },
+    }
+    return (
+        ValidatingAdmissionPolicy.named(full, spec=spec),
+        ValidatingAdmissionPolicyBinding.named(full, spec=binding),
+    )
+
+
+def _validation(check: Check) -> dict[str, Any]:
+    # Without a reason the answer would be 422, as if the object had a mistake in it.
+    written: dict[str, Any] = {"expression": check.expression, "reason": "Forbidden"}
+    if check.message:
+        written["message"] = check.message
+    if check.says:
+        written["messageExpression"] = check.says
+    return written
+
+
+def has_label(label: str) -> str:
+    """Whether the object, as it is or as it was, has a label."""
+
+    def one(which: str) -> str:
+        return (
+            f"({which} != null && has({which}.metadata) && has({which}.metadata.labels) && "
+            f"'{label}' in {which}.metadata.labels)"
+        )
+
+    return f"{one('object')} || {one('oldObject')}"

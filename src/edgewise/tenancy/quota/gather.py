@@ -1,0 +1,49 @@
+"""The accounts of a tree, as the rules of quota see them."""
+
+from __future__ import annotations
+
+from edgewise.tenancy.quota.quantities import Amounts, NotAQuantity, amounts
+from edgewise.tenancy.quota.reading import account_of
+from edgewise.tenancy.quota.tree_quota import Account, TreeQuota, Want
+from edgewise.tenancy.tree.seen import Branch, Tree
+
+
+def tree_quota_of(tree: Tree, total: Amounts) -> tuple[TreeQuota, dict[str, str]]:
+    """And, of children whose amounts cannot be read, what is wrong."""
+    accounts: dict[str, Account] = {}
+    children: dict[str, dict[str, Want]] = {}
+    wrong: dict[str, str] = {}
+    for name, branch in tree.branches.items():
+        if branch.quota is not None and branch.mine:
+            accounts[name] = account_of(branch.quota)
+        if branch.source is not None:
+            want, trouble = _want(branch)
+            children.setdefault(branch.parent, {})[name] = want
+            if trouble:
+                wrong[name] = trouble
+    for parent, account in accounts.items():
+        for child in account.ledger:
+            if child not in children.get(parent, {}):
+                left = Want(amounts={}, order=("", child), asked=False, gone=child in tree.gone)
+                children.setdefault(parent, {})[child] = left
+    quota = TreeQuota(
+        core=tree.tenant.metadata.name,
+        total=total,
+        accounts=accounts,
+        children=children,
+        open=frozenset(name for name, branch in tree.branches.items() if branch.ready),
+    )
+    return quota, wrong
+
+
+def _want(branch: Branch) -> tuple[Want, str]:
+    source = branch.source
+    if source is None:
+        raise ValueError(f"{branch.name} is the core of a tree, and wants nothing of anybody")
+    order = (source.metadata.creation_timestamp or "", source.metadata.name)
+    try:
+        wanted, trouble = amounts(source.spec.resources), ""
+    except NotAQuantity as error:
+        wanted, trouble = {}, f"resources.{error}"
+    asked = not trouble and not branch.barred
+    return Want(amounts=wanted, order=order, there=branch.ready, asked=asked), trouble

@@ -1,0 +1,61 @@
+"""Carries out what a plan says. Every write may be repeated after a crash."""
+
+from __future__ import annotations
+
+from edgewise.api.tenancy import Tenant
+from edgewise.api.tenancy_requests import Request, TenantRequest
+from edgewise.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from edgewise.kube.kinds.rbac import ClusterRoleBinding, RoleBinding
+from edgewise.runtime.api import Api
+from edgewise.runtime.retry import TryAgainNow
+from edgewise.tenancy.requests.manifests import binding, tenant_objects
+from edgewise.tenancy.requests.observe import came_from
+
+
+async def give(api: Api, request: Request) -> str:
+    """Why the API server does not let us, if so."""
+    try:
+        if isinstance(request, TenantRequest):
+            await _give_tenant(api, request)
+        else:
+            await api.create(binding(request))
+    except AlreadyExists as error:
+        # The caches are read anew before the next look, which tells whose it is.
+        raise TryAgainNow(str(error)) from error
+    except (Forbidden, Invalid) as error:
+        return str(error)
+    return ""
+
+
+async def _give_tenant(api: Api, request: TenantRequest) -> None:
+    """A name that another tenant has taken meanwhile costs that one nothing: we look first."""
+    try:
+        found = await api.get(Tenant, request.spec.tenant_name)
+    except NotFound:
+        found = None
+    if found is not None and not came_from(found, request):
+        raise AlreadyExists(409, "AlreadyExists", f"tenant {found.metadata.name} exists")
+    for made in tenant_objects(request):
+        if found is not None and isinstance(made, Tenant):
+            continue
+        try:
+            await api.create(made)
+        except AlreadyExists:
+            there = await api.get(type(made), made.metadata.name)
+            if not came_from(there, request):
+                raise
+
+
+async def take_back(api: Api, request: Request) -> None:
+    """Of what a request for a role gave. A tenant stays."""
+    if isinstance(request, TenantRequest):
+        return
+    made = binding(request)
+    try:
+        found: RoleBinding | ClusterRoleBinding = await api.get(
+            type(made), made.metadata.name, made.metadata.namespace
+        )
+    except NotFound:
+        return
+    if any(each.uid == request.metadata.uid for each in found.metadata.owner_references):
+        await api.delete(found, propagation="Background")

@@ -1,0 +1,89 @@
+"""What the rules of the tree see: one branch for each namespace, from the core one down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from edgewise.api.tenancy import (
+    OWNER_UID,
+    TENANT_UID,
+    Subject,
+    SubNamespace,
+    Tenant,
+    TenantResourceQuota,
+)
+from edgewise.kube.kinds.core import LimitRange, Namespace, ResourceQuota
+from edgewise.kube.kinds.networking import NetworkPolicy
+from edgewise.kube.kinds.rbac import RoleBinding
+from edgewise.tenancy.surroundings import Surroundings
+
+
+class Branch(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace that is wanted, and what of it is there."""
+
+    name: str
+    path: tuple[str, ...]  # the namespaces above, the core one of the tree first
+    tenant: Tenant | None  # whose namespace it is; None: the subtenant is not made yet
+    source: SubNamespace | None = None  # who asked for it; None: it is the core of the tree
+    namespace: Namespace | None = None
+    binding: RoleBinding | None = None
+    policy: NetworkPolicy | None = None
+    limits: LimitRange | None = None
+    quota: ResourceQuota | None = None
+    enabled: bool = True
+    people: tuple[Subject, ...] = ()  # who gets in as an owner
+    # A namespace of this name was found that is not ours.
+    foreign: bool = False
+    # It will never be made as it is asked for: too deep, or over before it began.
+    barred: bool = False
+
+    @property
+    def parent(self) -> str:
+        return self.path[-1] if self.path else ""
+
+    @property
+    def is_core(self) -> bool:
+        """Whether a Tenant, and not its parent's, is what it belongs to."""
+        return self.source is None or self.source.spec.subtenant is not None
+
+    @property
+    def mine(self) -> bool:
+        """Whether the namespace that is there is the one that was asked for."""
+        return self.namespace is not None and self.tenant is not None and not self.strange
+
+    @property
+    def strange(self) -> bool:
+        """Whether what is there belongs to another Tenant or SubNamespace, perhaps a former one."""
+        if self.namespace is None or self.tenant is None:
+            return self.foreign
+        labels = self.namespace.metadata.labels
+        asked = self.source.metadata.uid if self.source is not None else ""
+        return (
+            labels.get(TENANT_UID) != self.tenant.metadata.uid or labels.get(OWNER_UID, "") != asked
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether something can be made in it."""
+        return self.mine and self.namespace is not None and not self.namespace.metadata.deleting
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    """All that hangs below one Tenant without a parent."""
+
+    tenant: Tenant
+    branches: Mapping[str, Branch]  # parents before their children
+    around: Surroundings
+    quota: TenantResourceQuota | None = None
+    # Quotas with the name of a subtenant of the tree, whose parents give it what it has.
+    unheeded: tuple[TenantResourceQuota, ...] = ()
+    # Namespaces of the tree that nothing asks for any more.
+    orphans: tuple[Namespace, ...] = ()
+    # Subtenants whose SubNamespace is gone.
+    lost_tenants: tuple[Tenant, ...] = ()
+    # Children named by a ledger of which nothing is left that could use their amounts.
+    gone: frozenset[str] = frozenset()
+    # What the API server had against the quota as it is now.
+    refused: str = ""

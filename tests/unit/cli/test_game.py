@@ -1,0 +1,190 @@
+"""`edgewise game`: what it prints, and why a server is still there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from edgewise.api.games import (
+    Allocation,
+    AllocationSpec,
+    Allowed,
+    Deletion,
+    Fleet,
+    FleetSpec,
+    FleetStatus,
+    GameType,
+    GameTypeSpec,
+    GameTypeStatus,
+    Idle,
+    Operation,
+    Rollout,
+    Scaling,
+    Server,
+    ServerPort,
+    ServerSpec,
+    ServerStatus,
+    ShutdownAsked,
+)
+from edgewise.cli.game.cluster import GameError
+from edgewise.cli.game.commands import MATCH, changes, checked, games_table, servers_table
+from edgewise.cli.game.explain import Around, explain
+from edgewise.cli.game.views import view_fleet, view_game, view_server
+from edgewise.gameservers import names
+from edgewise.gameservers.outgoing import OUTGOING
+from edgewise.kube.objects import ObjectMeta
+
+NOW = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
+POD: dict[str, Any] = {"containers": [{"name": "game", "image": "arena:1"}]}
+
+
+def server(state: str = "Ready", *, deleting: bool = False, **fields: Any) -> Server:
+    spec = {key: fields.pop(key) for key in list(fields) if key in ServerSpec.__struct_fields__}
+    labels = {names.FLEET: "arena-v1", names.TYPE: "arena"}
+    return Server(
+        metadata=ObjectMeta(
+            name="arena-v1-0",
+            uid="u0",
+            labels=labels,
+            creation_timestamp="2026-11-17T11:00:00Z",
+            deletion_timestamp="2026-11-17T11:59:00Z" if deleting else None,
+        ),
+        spec=ServerSpec(pod=POD, **spec),
+        status=ServerStatus(state=state, **fields),
+    )
+
+
+def fleet(outgoing: str = "") -> Fleet:
+    return Fleet(
+        metadata=ObjectMeta(name="arena-v1", annotations={OUTGOING: outgoing} if outgoing else {}),
+        spec=FleetSpec(scaling=Scaling(replicas=3), spec=ServerSpec(pod=POD)),
+        status=FleetStatus(replicas=3, ready=2, allocated=1),
+    )
+
+
+def game(**rollout: Any) -> GameType:
+    return GameType(
+        metadata=ObjectMeta(name="arena", creation_timestamp="2026-11-17T11:00:00Z"),
+        spec=GameTypeSpec(
+            fleet_spec=FleetSpec(scaling=Scaling(replicas=3), spec=ServerSpec(pod=POD)),
+            rollout=Rollout(**rollout),
+        ),
+        status=GameTypeStatus(
+            current_fleet_name="arena-v2", phase="Draining", ready=2, allocated=1
+        ),
+    )
+
+
+def taken(**fields: Any) -> Allocation:
+    spec = AllocationSpec(server_uid="u0", match="final", **fields)
+    return Allocation(metadata=ObjectMeta(name="arena-v1-0"), spec=spec)
+
+
+ASKED = ShutdownAsked(why="Deleted", since="2026-11-17T11:59:00Z", deadline="2026-11-17T12:10:00Z")
+
+
+@pytest.mark.parametrize(
+    ("around", "words"),
+    [
+        (Around(server=server()), "It belongs to no fleet"),
+        (Around(server=server(), fleet=fleet()), "Its fleet arena-v1 wants 3 servers and has 3."),
+        (Around(server=server(), fleet=fleet()), "its game is asked first"),
+        (Around(server=server(operation=Operation.MAINTAIN), fleet=fleet()), "is Maintain"),
+        (
+            Around(server=server("Allocated"), allocation=taken(holder="lobby"), fleet=fleet()),
+            "It is allocated to match final of lobby, until that is released.",
+        ),
+        (
+            Around(server=server("Allocated"), allocation=taken(lease_seconds=30), fleet=fleet()),
+            "with a lease of 30 s",
+        ),
+        (
+            Around(server=server("Allocated"), fleet=fleet("Idle"), game=game(soft_deadline="1h")),
+            "It is asked to end 1h after its fleet was replaced.",
+        ),
+        (
+            Around(server=server(), fleet=fleet("Idle"), game=game(hard_deadline="2h")),
+            "It is ended 2h after its fleet was replaced.",
+        ),
+        (
+            Around(server=server(), fleet=fleet("Idle"), game=game()),
+            "It is of an older version: new matches go to arena-v2.",
+        ),
+        (
+            Around(server=server("Draining", deleting=True, shutdown=ASKED), fleet=fleet("All")),
+            "It is asked to end: a new version replaces it.",
+        ),
+        (
+            Around(server=server("Draining", deleting=True, shutdown=ASKED)),
+            "Its game has not allowed it yet (POST /allow_delete).",
+        ),
+        (
+            Around(server=server("Draining", deleting=True, shutdown=ASKED)),
+            "its time ends in 600 s, at 2026-11-17T12:10:00Z.",
+        ),
+        (
+            Around(
+                server=server(
+                    "Draining",
+                    shutdown=ASKED,
+                    allowed=Allowed(value=True, since="2026-11-17T11:59:30Z"),
+                    deletion=Deletion(idle=Idle.ASK, stabilization="1m"),
+                )
+            ),
+            "It has to allow it for 1m without a break.",
+        ),
+        (Around(server=server("Draining", shutdown=ASKED), pod=False), "Its pod is gone"),
+        (Around(server=server(deleting=True)), "has not asked its game yet"),
+        (Around(server=server(), allocation=taken(retired=True)), "taken it out of the fleet"),
+        (
+            Around(server=server("Draining", shutdown=ASKED, allow_force_delete=True)),
+            "does not wait for the game",
+        ),
+    ],
+)
+def test_why_a_server_is_still_there(around: Around, words: str) -> None:
+    assert words in " ".join(explain(around, NOW))
+
+
+def test_an_allocation_of_a_predecessor_says_nothing() -> None:
+    other = msgspec.structs.replace(taken(), spec=AllocationSpec(server_uid="older"))
+    assert "allocated" not in " ".join(explain(Around(server=server(), allocation=other), NOW))
+
+
+def test_the_tables() -> None:
+    ready = server(address="10.0.0.1", node="n1")
+    ready.status.ports = [ServerPort(name="game", port=7001)]
+    text = servers_table([view_server(ready, taken())])
+    assert text.splitlines()[0].split() == [
+        *("SERVER", "STATE", "ADDRESS", "NODE", "VERSION", "MATCH", "AGE")
+    ]
+    assert "10.0.0.1:7001" in text
+    assert "final" in text
+    lines = games_table([view_game(game()), view_fleet(fleet())]).splitlines()
+    assert lines[1].split()[:6] == ["arena", "3", "2", "1", "Draining", "arena-v2"]
+    assert lines[2].split()[:2] == ["arena-v1", "3"]
+
+
+def test_a_line_for_each_change() -> None:
+    before = view_server(server(), None)
+    after = view_server(server("Draining", shutdown=ASKED), None)
+    (line,) = changes({before.name: before}, {after.name: after}, as_json=False)
+    assert line.endswith("arena-v1-0 Draining (Deleted, until 2026-11-17T12:10:00Z)")
+    assert changes({after.name: after}, {after.name: after}, as_json=False) == []
+    (gone,) = changes({after.name: after}, {}, as_json=True)
+    assert msgspec.json.decode(gone)["gone"] is True
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "A", "-a", "a" * 64])
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(GameError):
+        checked("game", name)
+
+
+@pytest.mark.parametrize("match", ["", "a/b", "a" * 129, "a?b", " a"])
+def test_what_is_no_match(match: str) -> None:
+    with pytest.raises(GameError):
+        checked("match", match, MATCH)

@@ -1,0 +1,159 @@
+"""Results: what was measured is kept, and nothing else is drawn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from edgewise.bench.evaluation.figures import figures_of
+from edgewise.bench.evaluation.generating import generated
+from edgewise.bench.evaluation.records import Kind, Record
+from edgewise.bench.evaluation.report.page import page
+from edgewise.bench.evaluation.report.run_chapter import run_chapter, verdicts
+from edgewise.bench.evaluation.report.stored_chapter import flat, stored_chapter
+from edgewise.bench.evaluation.results import (
+    ABOUT,
+    ResultsError,
+    RunFolder,
+    Writer,
+    about,
+    runs,
+    store,
+    stored,
+)
+from edgewise.bench.evaluation.trace import written
+
+TRACE = written(generated("a", 1))
+TOLD = about("run", "edgewise bench run --trace a", {"trace": "a", "seed": 1, "speed": 1})
+
+
+def connects(*seconds: float, kind: Kind = Kind.CONNECT) -> list[Record]:
+    return [Record(kind=kind, at=0, seconds=each, tries=2) for each in seconds]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = RunFolder(tmp_path / "run")
+    made.begin(TOLD, TRACE)
+    return made
+
+
+def put(folder: RunFolder, case: str, records: list[Record]) -> None:
+    writer = folder.writer(case)
+    for record in records:
+        writer.keep(record)
+    writer.close()
+
+
+def test_percentiles_leave_out_who_was_never_let_in_and_count_them() -> None:
+    failed = Record(kind=Kind.CONNECT, at=0, seconds=400, failed="not let in")
+    figures = figures_of([*connects(*(n / 10 for n in range(1, 11))), failed])["connect_s"]
+    assert figures["n"] == 11
+    assert figures["failed"] == 1
+    assert (figures["p50"], figures["p80"], figures["max"]) == (0.5, 0.8, 1.0)
+
+
+def test_memory_is_the_mean_and_the_most_of_all_samples() -> None:
+    use = [
+        Record(kind=Kind.USE, at=at, pods_mb=mb, pods_cpu=0.5, parts={"operator": (60.0, 0.1)})
+        for at, mb in ((0, 10.0), (5, 20.0))
+    ]
+    figures = figures_of(use)
+    assert figures["memory_mb"] == {"mean": 15.0, "max": 20.0}
+    assert figures["cpu_percent"] == {"mean": 50.0, "max": 50.0}
+    assert figures["parts"]["operator"]["cpu_percent"] == {"mean": 10.0, "max": 10.0}
+
+
+def test_what_a_stopped_run_wrote_is_kept_and_its_case_is_run_again(folder: RunFolder) -> None:
+    put(folder, "bare", connects(1, 2))
+    with (folder.path / "bare.jsonl").open("ab") as file:
+        file.write(b'{"kind":"conn')  # killed while it wrote
+    assert [each.seconds for each in folder.records("bare")] == [1, 2]
+    assert not folder.is_done("bare")
+    put(folder, "bare", [*connects(1), Record(kind=Kind.DONE, at=9)])
+    assert folder.is_done("bare")
+
+
+def test_a_run_goes_on_in_its_folder_and_no_other_run_does(folder: RunFolder) -> None:
+    folder.begin(TOLD, TRACE)
+    other = about("run", "edgewise bench run --speed 9", {"trace": "a", "seed": 1, "speed": 9})
+    with pytest.raises(ResultsError, match=r"is of another run .edgewise bench run --trace a"):
+        folder.begin(other, TRACE)
+    with pytest.raises(ResultsError, match="is of another run"):
+        folder.begin(TOLD, written(generated("a", 2)))
+
+
+def test_a_folder_of_another_version_is_refused_with_a_sentence(folder: RunFolder) -> None:
+    path = folder.path / ABOUT
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps(told | {"format": 99}))
+    with pytest.raises(ResultsError, match="has format 99, and this version reads 1"):
+        folder.about()
+    path.write_text(json.dumps(told | {"surprise": 1}))
+    with pytest.raises(ResultsError, match="was not written by this version"):
+        folder.about()
+
+
+def test_a_folder_with_other_files_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").touch()
+    with pytest.raises(ResultsError, match="holds other files"):
+        RunFolder(tmp_path).begin(TOLD, TRACE)
+
+
+def test_a_disk_without_room_is_told_in_a_sentence() -> None:
+    writer = Writer(Path("/dev/full"))
+    with pytest.raises(ResultsError, match="No space left on device; what is there is kept"):
+        writer.keep(Record(kind=Kind.DONE, at=1))
+    writer.close()
+
+
+def test_a_page_shows_each_case_with_its_command_machine_and_commit(folder: RunFolder) -> None:
+    use = [Record(kind=Kind.USE, at=at, pods_mb=at) for at in (0, 60, 120)]
+    for case, seconds in (("edgewise", 1.0), ("deployment", 2.0), ("bare", 0.9)):
+        recovered = connects(seconds, kind=Kind.RECOVER)
+        put(folder, case, [*connects(seconds, seconds * 2), *recovered, *use])
+    text = page([("Cases", [run_chapter(folder)]), ("Empty", [])])
+    assert "edgewise bench run --trace a" in text
+    assert f"{TOLD.machine.cores} cores" in text
+    assert text.count("<svg") == 7
+    assert "Not finished: bare, deployment, edgewise." in text
+    assert "Empty" not in text
+    for outside in ("<script", "<link", "<img", "@import"):
+        assert outside not in text
+
+
+def test_verdicts_say_where_it_is_better_and_where_not() -> None:
+    def case(p50: float, top: float) -> dict[str, dict[str, float]]:
+        spread = {"p50": p50, "max": top}
+        return {"connect_s": spread, "recover_s": {}}
+
+    told = verdicts({"edgewise": case(1, 3), "deployment": case(0.5, 9), "bare": case(0.8, 2)})
+    assert "Connection beside deployment: lower at max; not lower at p50." in told
+    assert "Its p50 is 1.25 times the floor." in told
+    assert verdicts({"bare": case(1, 1)}) == ["Edgewise was not among the cases."]
+
+
+def test_every_figure_of_a_bench_is_in_its_table(tmp_path: Path) -> None:
+    figures = {"ratios": {"p50": 1.5}, "runs": [1, 2], "ok": True, "join_s": {"p50": 0.5}}
+    store(tmp_path, about("join", "edgewise bench join", {}), figures)
+    ((_, found),) = stored(tmp_path)
+    assert dict(flat(found.figures)) == {
+        "ratios.p50": "1.5",
+        "runs": "1, 2",
+        "ok": "True",
+        "join_s.p50": "0.5",
+    }
+    chapter = stored_chapter(found, older=2)
+    assert [section.title for section in chapter.sections] == ["Picture", "Figures"]
+    assert chapter.sections[-1].text == "The newest of 3 stored runs."
+    assert runs(tmp_path) == []
+
+
+def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "join").mkdir()
+    (tmp_path / "join" / "x.json").write_bytes(msgspec.json.encode({"p50": 1}))
+    with pytest.raises(ResultsError, match=r"x.json is no result of a bench"):
+        list(stored(tmp_path))

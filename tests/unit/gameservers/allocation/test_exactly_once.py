@@ -1,0 +1,104 @@
+"""Each server has one match and each match one server, in all orders of requests and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.gameservers.allocation.world import Told, World
+
+MATCHES = ("m0", "m1")
+# Mostly what happens all the time: calls, requests, changes that are shown; now and then trouble.
+WHAT = st.sampled_from([0] * 4 + [2] * 8 + [8] * 5 + [5, 6, 7, 10, 10, 10, 11])
+STEPS = st.lists(st.tuples(WHAT, st.sampled_from([0, 1, 0, 1, 2, 3, 4, 5, 6, 7])), max_size=60)
+
+
+async def play(steps: list[tuple[int, int]]) -> World:
+    world = World(servers=4, replicas=2)
+    for what, number in steps:
+        replica = world.replicas[number % 2]
+        match = MATCHES[number // 2 % 2]
+        pending = world.pending[number % len(world.pending)] if world.pending else None
+        if what in (0, 1):
+            replica.call(match)
+        elif what in (2, 3, 4) and pending is not None:
+            world.carry_out(pending)
+        elif what == 5 and pending is not None:
+            world.carry_out(pending, lost=True)
+        elif what == 6 and pending is not None:
+            world.carry_out(pending, crash=True)
+        elif what == 7 and number < 4:
+            replica.crash()
+        elif what in (8, 9):
+            replica.show(1 if number < 4 else 10_000)
+        elif what == 10:
+            world.release(match) if number < 4 else replica.relist()
+        elif what == 11:
+            replica.clean()
+        await world.pause()
+    return world
+
+
+def valid(told: Told, world: World) -> bool:
+    """Whether at some moment between question and answer this was what the match had."""
+    life = world.api.lives[told.uid]
+    earlier = [
+        world.api.lives[each.uid]
+        for each in world.told
+        if each.match == told.match and world.api.lives[each.uid].born < life.born
+    ]
+    first, last = max(told.asked, life.born), min(float(told.answered), life.died - 1)
+    moments = range(first, int(last) + 1)
+    return any(not any(one.born <= at < one.died for one in earlier) for at in moments)
+
+
+async def check(steps: list[tuple[int, int]]) -> None:
+    world = await play(steps)
+    await world.settle()
+    for told in world.told:
+        life = world.api.lives[told.uid]
+        assert not life.dropped, f"{told} was told, and dropped"
+        assert valid(told, world), f"{told} was not what the match had"
+    # Then the leader looks, and every match is asked for once more.
+    for replica in world.replicas:
+        replica.clean()
+        await world.settle()
+    before = len(world.told)
+    for match in MATCHES:
+        for replica in world.replicas:
+            replica.call(match)
+    await world.settle()
+    answers = {
+        match: {each.uid for each in world.told[before:] if each.match == match}
+        for match in MATCHES
+    }
+    left = Counter(each.spec.match for each in world.api.objects.values())
+    for match in MATCHES:
+        assert len(answers[match]) == 1, answers
+        assert left[match] == 1, world.api.objects
+    assert {each.metadata.uid for each in world.api.objects.values()} == set().union(
+        *answers.values()
+    )
+
+
+@settings(max_examples=250)
+@given(steps=STEPS)
+# Both replicas create for one match, and see it only afterwards.
+@example(steps=[(0, 0), (0, 1), (2, 0), (2, 0), (8, 4), (8, 5)])
+# A replica dies with its creation carried out, and another one has to list anew.
+@example(steps=[(0, 0), (6, 0), (10, 5), (0, 1)])
+# The first is told and released, while the replica of the second is about to drop it; then the
+# second is made sure of, before the drop arrives.
+@example(
+    steps=[
+        *[(0, 0), (2, 0), (0, 1), (2, 0), (8, 0), (10, 0), (8, 1), (8, 1)],
+        *[(8, 4), (0, 0), (2, 1), (2, 0)],
+    ]
+)
+# The first is changed (made sure of), which must not make it the later one of two.
+@example(steps=[(0, 0), (2, 0), (0, 1), (2, 0), (8, 0), (0, 0), (2, 0), (8, 5)])
+def test_whatever_happens_a_match_has_one_server(steps: list[tuple[int, int]]) -> None:
+    asyncio.run(check(steps))
