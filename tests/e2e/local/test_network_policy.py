@@ -175,8 +175,12 @@ async def apply(api: Client, namespace: str, name: str, **spec: Any) -> None:
     )
 
 
-async def remove_policies(api: Client) -> None:
-    """Also after a test that killed the API server: other tests use the cluster next."""
+async def remove_policies(cluster: LocalCluster, api: Client) -> None:
+    """Also after a test that killed the API server: other tests use the cluster next.
+
+    Back when no node has rules any more, so that the next test does not take the rules that are
+    about to go for its own.
+    """
 
     async def removed() -> None:
         for policy in (await api.list(NetworkPolicy)).items:
@@ -184,6 +188,7 @@ async def remove_policies(api: Client) -> None:
                 await api.delete(NetworkPolicy, policy.metadata.name, policy.metadata.namespace)
 
     await eventually(removed, within=40, not_yet=(Unreachable,))
+    await until_enforced(cluster, "no rules", within=40)
 
 
 def node_has_rules(cluster: LocalCluster, node: str) -> bool:
@@ -196,12 +201,14 @@ def node_has_rules(cluster: LocalCluster, node: str) -> bool:
 
 
 async def until_enforced(cluster: LocalCluster, containing: str, *, within: float = 15) -> None:
-    """Until the log of the enforcer says so, counted from its last lines."""
+    """Until the last line of the enforcer's log about each node says so."""
 
     def said() -> None:
-        text = (cluster.home.logs / f"{ENFORCER}.log").read_text()
-        lines = text.splitlines()[-len(cluster.spec.node_names) :]
-        assert all(containing in line for line in lines), lines
+        lines = (cluster.home.logs / f"{ENFORCER}.log").read_text().splitlines()
+        for node in cluster.spec.node_names:
+            about = [line for line in lines if f"{node} has " in line]
+            assert about, f"nothing of {node} yet"
+            assert containing in about[-1], about[-3:]
 
     await eventually(said, within=within, every=0.05)
 
@@ -229,7 +236,7 @@ def alone(one: str, other: str) -> bool:
 async def test_without_a_policy_everything_passes_and_nothing_is_loaded(
     cluster: LocalCluster, api: Client, pods: dict[str, Pod]
 ) -> None:
-    await remove_policies(api)
+    await remove_policies(cluster, api)
     assert await crossings(api, pods) == pairs(pods, lambda *_: True)
 
     def no_rules() -> None:
@@ -252,7 +259,7 @@ async def test_packets_cross_inside_a_namespace_and_not_between(
         }
         assert await arrives(api, pods["blue-0"], wanted) == wanted
     finally:
-        await remove_policies(api)
+        await remove_policies(cluster, api)
 
 
 async def test_ports_by_name_and_range_and_blocks_with_holes(
@@ -278,7 +285,7 @@ async def test_ports_by_name_and_range_and_blocks_with_holes(
         expected = pairs(pods, lambda _, other: other == "green", kinds=["tcp"])
         assert found == {each for each in expected if each[1] != "red-0"}
     finally:
-        await remove_policies(api)
+        await remove_policies(cluster, api)
 
 
 async def test_a_new_pod_is_under_its_policies_from_its_first_packet(
@@ -310,7 +317,7 @@ print("knocked", counts.get({forbidden!r}), counts.get({allowed!r}))
         assert float(opened) < 1.5, line
     finally:
         await api.delete(Pod, "knocker", "blue", grace_seconds=0)
-        await remove_policies(api)
+        await remove_policies(cluster, api)
 
 
 async def test_rules_outlive_the_api_server_and_the_enforcer(
@@ -341,7 +348,7 @@ async def test_rules_outlive_the_api_server_and_the_enforcer(
 
         await eventually(opened, within=30, every=0.5, not_yet=(Unreachable,))
     finally:
-        await remove_policies(api)
+        await remove_policies(cluster, api)
 
 
 async def test_a_node_that_starts_again_has_its_rules_before_its_pods(
@@ -367,7 +374,7 @@ async def test_a_node_that_starts_again_has_its_rules_before_its_pods(
 
         await eventually(again, within=90, every=1.0, not_yet=(Exception,))
     finally:
-        await remove_policies(api)
+        await remove_policies(cluster, api)
 
 
 async def test_the_last_policy_takes_the_rules_with_it(
@@ -380,7 +387,7 @@ async def test_the_last_policy_takes_the_rules_with_it(
 
     await eventually(rules)
     assert (cluster.home.path / MARK).exists()
-    await remove_policies(api)
+    await remove_policies(cluster, api)
 
     def no_rules() -> None:
         assert not any(node_has_rules(cluster, node) for node in cluster.spec.node_names)
@@ -390,6 +397,6 @@ async def test_the_last_policy_takes_the_rules_with_it(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def nothing_left(api: Client) -> AsyncIterator[None]:
+async def nothing_left(cluster: LocalCluster, api: Client) -> AsyncIterator[None]:
     yield
-    await remove_policies(api)
+    await remove_policies(cluster, api)

@@ -112,11 +112,14 @@ class Agent:
             await self.changed.wait()
             await asyncio.sleep(_GATHER_SECONDS)
             self.changed.clear()
-            wanted = await asyncio.to_thread(self._wanted, list(self.policies), self._endpoints())
+            policies = list(self.policies)
+            wanted = await asyncio.to_thread(self._wanted, policies, self._endpoints())
             mark = self.home.path / MARK
             if len(self.policies):
                 mark.touch()
-            await asyncio.gather(*(self._load(node, wanted[node]) for node in [*self.inits]))
+            await asyncio.gather(
+                *(self._load(node, wanted[node], len(policies)) for node in [*self.inits])
+            )
             if not len(self.policies) and set(self.loaded.values()) <= {removal()}:
                 mark.unlink(missing_ok=True)
 
@@ -146,7 +149,7 @@ class Agent:
         self.complained = {*world.complaints}
         return texts
 
-    async def _load(self, node: str, text: str) -> None:
+    async def _load(self, node: str, text: str, count: int) -> None:
         process = self.inits.get(node)
         if process is None or self.loaded.get(node) == text:
             return
@@ -165,7 +168,6 @@ class Agent:
         if self.inits.get(node) is process:
             self.loaded[node] = text
         took = 1000 * (time.monotonic() - begun)
-        count = len(self.policies)
         rules = f"the rules of {count} NetworkPolic{'y' if count == 1 else 'ies'}"
         if text == removal():
             rules = "no rules"
