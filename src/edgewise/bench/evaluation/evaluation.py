@@ -26,6 +26,7 @@ from edgewise.bench.evaluation.results import Writer
 from edgewise.bench.evaluation.running import PATIENCE_SECONDS, TraceRun
 from edgewise.bench.evaluation.trace import Trace
 from edgewise.bench.evaluation.use import Use
+from edgewise.bench.machine_load import MachineLoad
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.core import Pod, Service
@@ -60,7 +61,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def a_case(
-    name: CaseName, client: Client, image: str, variant: Variant
+    name: CaseName, client: Client, image: str, variant: Variant, speed: float
 ) -> AsyncIterator[Case]:
     stage = Stage(
         client=client,
@@ -80,10 +81,15 @@ async def a_case(
                 yield EdgewiseCase(
                     stage,
                     *waits,
-                    reuse_seconds=variant.reuse_seconds,
+                    reuse_seconds=compressed(variant.reuse_seconds, speed),
                     across=variant.across,
                     warm=variant.warm,
                 )
+
+
+def compressed(seconds: int, speed: float) -> int:
+    """How long a pod is kept is a time of the trace, too; a timeout has whole seconds."""
+    return max(1, round(seconds / speed)) if seconds else 0
 
 
 KINDS = {
@@ -104,14 +110,19 @@ async def run_case(
     speed: float,
     writer: Writer,
     tell: Tell,
-) -> None:
-    """One case from beginning to end; its namespaces are gone afterwards, whatever happened."""
+) -> dict[str, float]:
+    """One case from beginning to end; its namespaces are gone afterwards, whatever happened.
+
+    Answers how busy the machine was, and what its host took.
+    """
     try:
         async with contextlib.AsyncExitStack() as stack:
             cases: list[tuple[Client, Case]] = []
             for ground in grounds:
                 await make_namespace(ground.client)
-                case = await stack.enter_async_context(a_case(name, ground.client, image, variant))
+                case = await stack.enter_async_context(
+                    a_case(name, ground.client, image, variant, speed)
+                )
                 cases.append((ground.client, case))
             run = TraceRun(cases, trace, speed=speed, keep=writer.keep, tell=tell)
             await run.prepare()
@@ -120,6 +131,7 @@ async def run_case(
                 for number, ground in enumerate(grounds, start=1)
                 for part, pid in ground.parts.items()
             }
+            before = MachineLoad.now()
             use = Use([ground.client for ground in grounds], parts, run.elapsed)
             sampling = asyncio.create_task(use.keep(SAMPLE_SECONDS, writer.keep))
             try:
@@ -128,7 +140,9 @@ async def run_case(
                 sampling.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
-            writer.keep(Record(kind=Kind.DONE, at=run.elapsed()))
+            machine = before.until(MachineLoad.now())
+            writer.keep(Record(kind=Kind.DONE, at=run.elapsed(), machine=machine))
+            return machine
     finally:
         for ground in grounds:
             await remove_namespace(ground.client)

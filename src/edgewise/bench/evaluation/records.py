@@ -29,3 +29,4 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pods_mb: float = 0.0
     pods_cpu: float = 0.0  # cores
     parts: dict[str, tuple[float, float]] = {}  # program → MB, cores
+    machine: dict[str, float] = {}  # when it is done: how busy it was, and what its host took

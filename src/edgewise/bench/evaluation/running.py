@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import aiohttp
 import msgspec
@@ -16,7 +17,7 @@ from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.trace import Do, Event, Trace
 from edgewise.bench.evaluation.workload import HOLD_SECONDS, NAMESPACE
 from edgewise.kube.client import Client
-from edgewise.kube.errors import KubeError, NotFound
+from edgewise.kube.errors import KubeError, NotFound, ServerError, TooManyRequests, Unreachable
 from edgewise.kube.kinds.core import Pod
 from edgewise.runtime.awaiting import WaitedInVain
 
@@ -25,6 +26,21 @@ TRY_SECONDS = 2.0  # one try: a pod that is going away may take a connection and
 PATIENCE_SECONDS = 400.0
 
 Keep = Callable[[Record], None]
+Ask = Callable[[str, str], Awaitable[None]]  # a session, a client
+INSIST_SECONDS = 60.0
+
+
+async def insist(call: Callable[[], Awaitable[None]]) -> None:
+    """Once more where no answer came or the server is too busy: all of it may be repeated."""
+    pause, end = 0.1, time.monotonic() + INSIST_SECONDS
+    while True:
+        try:
+            return await call()
+        except (Unreachable, TooManyRequests, ServerError):
+            if time.monotonic() > end:
+                raise
+        await asyncio.sleep(pause)
+        pause *= 2
 
 
 class Visitor:
@@ -44,13 +60,11 @@ class Visitor:
         """Until it is cancelled, because the client leaves."""
         began = time.perf_counter()
         try:
-            await self._case.join(self.session, self.name)
-            await self._connected(Kind.CONNECT, began, keep)
+            await self._connected(Kind.CONNECT, began, keep, self._case.join)
             while True:
                 lost_at = await self._hold()
                 lost, self.pod = self.pod, ""
-                await self._case.lost(self.session, self.name)
-                await self._connected(Kind.RECOVER, lost_at, keep, not_from=lost)
+                await self._connected(Kind.RECOVER, lost_at, keep, self._case.lost, not_from=lost)
         finally:
             await self._close()
 
@@ -66,12 +80,15 @@ class Visitor:
                 with contextlib.suppress(OSError, aiohttp.ClientError, TimeoutError):
                     await self._ask(http, self._url, "leave")
 
-    async def _connected(self, kind: Kind, began: float, keep: Keep, not_from: str = "") -> None:
+    async def _connected(
+        self, kind: Kind, began: float, keep: Keep, ask: Ask, not_from: str = ""
+    ) -> None:
         self._lost = asyncio.get_running_loop().create_future()
         at, tries = self._elapsed(), 0
         why = ""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
+                await insist(lambda: ask(self.session, self.name))
                 async for url in self._case.urls(self.session, self.name):
                     tries += 1
                     if await self._try(url, not_from):
@@ -209,8 +226,8 @@ class TraceRun:
         """Begins it; nothing here waits for an answer."""
         match event.do:
             case Do.CREATE_SESSION:
-                making = [case.create_session(event.session) for _, case in self._cases]
-                self._sessions[event.session] = self._tasks.create_task(_all(*making))
+                making = self._everywhere(lambda case: case.create_session(event.session))
+                self._sessions[event.session] = self._tasks.create_task(making)
             case Do.DELETE_SESSION:
                 for key in [key for key in self._visitors if key[0] == event.session]:
                     self._leaves(*key)
@@ -243,7 +260,7 @@ class TraceRun:
             await asyncio.wait([task])
             await asyncio.shield(there)
             await visitor.goodbye()
-            await self._cases[place][1].leave(session, name)
+            await insist(lambda: self._cases[place][1].leave(session, name))
 
         task.cancel()
         leaving = self._tasks.create_task(leave())
@@ -255,7 +272,7 @@ class TraceRun:
 
         async def delete() -> None:
             await asyncio.wait([there])
-            await _all(*(case.delete_session(session) for _, case in self._cases))
+            await self._everywhere(lambda case: case.delete_session(session))
 
         self._tasks.create_task(delete())
 
@@ -267,15 +284,17 @@ class TraceRun:
             self._keep(Record(kind=Kind.NO_POD, at=self.elapsed()))
             return
         visitor, _, place = self._visitors[held[int(chance * len(held))]]
-        try:
-            await self._cases[place][0].delete(Pod, visitor.pod, NAMESPACE, grace_seconds=0)
-        except NotFound:
-            return
+        client, pod = self._cases[place][0], visitor.pod
+
+        async def delete() -> None:
+            with contextlib.suppress(NotFound):
+                await client.delete(Pod, pod, NAMESPACE, grace_seconds=0)
+
+        await insist(delete)
         visitor.lose()
 
-
-async def _all(*coroutines: object) -> None:
-    await asyncio.gather(*coroutines)  # type: ignore[call-overload]
+    async def _everywhere(self, do: Callable[[Case], Awaitable[None]]) -> None:
+        await asyncio.gather(*(insist(partial(do, case)) for _, case in self._cases))
 
 
 async def _all_tasks(*tasks: asyncio.Task[None]) -> None:

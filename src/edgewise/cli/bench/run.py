@@ -15,7 +15,6 @@ from edgewise.bench.evaluation.evaluation import CaseName, Ground, Variant, run_
 from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.results import RunFolder, about
 from edgewise.bench.evaluation.trace import Trace, written
-from edgewise.bench.machine_load import MachineLoad
 from edgewise.cli.bench.join import with_platform
 from edgewise.cli.bench.storing import command_line, results_root
 from edgewise.cli.bench.trace import complete_preset, trace_of
@@ -24,6 +23,7 @@ from edgewise.cli.progress import shown_progress
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.local.clusters import LocalCluster
+from edgewise.local.faults import main_processes
 from edgewise.local.images.building import PYTHON_IMAGE, python_image
 from edgewise.testing.clusters import temporary_cluster
 
@@ -58,7 +58,12 @@ def run(
         int, typer.Option(min=0, help="Case edgewise: pods that are ready before a client comes.")
     ] = 0,
     reuse_seconds: Annotated[
-        int, typer.Option(min=0, help="Case edgewise: how long the pod of who left is kept.")
+        int,
+        typer.Option(
+            min=0,
+            help="Case edgewise: how long the pod of a client that left is kept, in "
+            "seconds of the trace.",
+        ),
     ] = 0,
     across: Annotated[
         bool, typer.Option("--across", help="Case edgewise: kept for clients of any session.")
@@ -130,12 +135,12 @@ def run_one(
     speed: float,
 ) -> None:
     writer = folder.writer(name)
-    before, began = MachineLoad.now(), time.monotonic()
+    began = time.monotonic()
     try:
 
-        async def measure(clusters: list[LocalCluster]) -> None:
+        async def measure(clusters: list[LocalCluster]) -> dict[str, float]:
             async with grounds.entered(name, clusters) as where:
-                await run_case(
+                return await run_case(
                     name,
                     where,
                     load,
@@ -147,10 +152,9 @@ def run_one(
                 )
 
         with grounds.made() as clusters:
-            asyncio.run(measure(clusters))
+            machine = asyncio.run(measure(clusters))
     finally:
         writer.close()
-    machine = before.until(MachineLoad.now())
     tell(
         f"{name}: done in {(time.monotonic() - began) / 60:.1f} min; "
         f"machine {machine['busy_percent']} % busy, {machine['stolen_percent']} % stolen"
@@ -184,17 +188,18 @@ class Grounds:
                 for access in self._named
             ]
             for cluster in clusters:
+                parts = {"api-server": main_processes(cluster)["kube-apiserver"].pid}
                 if name is CaseName.EDGEWISE:
                     client, platform = await stack.enter_async_context(
                         with_platform(cluster, gateway=True)
                     )
-                    parts = {"operator": platform.operator.pid}
+                    parts["operator"] = platform.operator.pid
                     if platform.gateway is not None:
                         parts["gateway"] = platform.gateway.pid
                     grounds.append(Ground(client=client, parts=parts))
                 else:
                     client = await stack.enter_async_context(cluster.client())
-                    grounds.append(Ground(client=client))
+                    grounds.append(Ground(client=client, parts=parts))
             yield grounds
 
 

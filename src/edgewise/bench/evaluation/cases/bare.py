@@ -35,7 +35,7 @@ class BareCase(Case):
         seen = await self._pods.until(
             key, lambda pod: pod is not None and pod.ready, f"{key} ready", self._stage.within
         )
-        async for _ in pauses(RETRY_SECONDS):
+        async for _ in pauses(RETRY_SECONDS, self._stage.within):
             if seen is not None:
                 yield f"http://{seen.status.pod_ip}:{PORT}/"
 

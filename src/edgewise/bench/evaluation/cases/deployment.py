@@ -42,5 +42,5 @@ class DeploymentCase(Case):
     async def urls(self, session: str, client: str) -> AsyncIterator[str]:
         """Always the Service: each connection leads to a pod that kube-proxy picks."""
         nodes = self._stage.addresses
-        async for number in pauses(REFUSED_SECONDS):
+        async for number in pauses(REFUSED_SECONDS, self._stage.within):
             yield f"http://{nodes[number % len(nodes)]}:{self._port}/"

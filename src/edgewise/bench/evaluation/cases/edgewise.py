@@ -81,7 +81,7 @@ class EdgewiseCase(Case):
             has = seen.status.clients.get(client) if seen is not None else None
             return has is not None and has.ready
 
-        async for _ in pauses(RETRY_SECONDS):
+        async for _ in pauses(RETRY_SECONDS, self._stage.within):
             seen = await self._sessions.until(
                 Key(NAMESPACE, session),
                 ready,
