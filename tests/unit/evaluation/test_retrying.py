@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.bench.evaluation.cases.retrying import pauses
 from edgewise.bench.evaluation.evaluation import compressed
-from edgewise.bench.evaluation.running import insist
+from edgewise.bench.evaluation.visiting import insist
 from edgewise.kube.errors import Forbidden, Unreachable
 from edgewise.runtime.awaiting import WaitedInVain
 

@@ -23,9 +23,12 @@ from edgewise.bench.evaluation.cases.edgewise import EdgewiseCase
 from edgewise.bench.evaluation.cases.session_deployment import SessionDeploymentCase
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.results import Writer
-from edgewise.bench.evaluation.running import PATIENCE_SECONDS, TraceRun
+from edgewise.bench.evaluation.rights import check_rights
+from edgewise.bench.evaluation.running import Place, TraceRun
 from edgewise.bench.evaluation.trace import Trace
 from edgewise.bench.evaluation.use import Use
+from edgewise.bench.evaluation.visiting import PATIENCE_SECONDS
+from edgewise.bench.evaluation.workloads.workload import Workload
 from edgewise.bench.machine_load import MachineLoad
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.apps import Deployment
@@ -56,20 +59,21 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster to run on, and the programs of ours that run beside it, by name."""
 
     client: Client
+    workload: Workload
     parts: dict[str, int] = {}
 
 
 @contextlib.asynccontextmanager
 async def a_case(
-    name: CaseName, client: Client, image: str, variant: Variant, speed: float
+    name: CaseName, ground: Ground, variant: Variant, speed: float
 ) -> AsyncIterator[Case]:
     stage = Stage(
-        client=client,
-        image=image,
-        addresses=await node_addresses(client),
+        client=ground.client,
+        workload=ground.workload,
+        addresses=await node_addresses(ground.client),
         within=PATIENCE_SECONDS,
     )
-    async with watching(client, *KINDS[name]) as waits:
+    async with watching(ground.client, *KINDS[name]) as waits:
         match name:
             case CaseName.BARE:
                 yield BareCase(stage, *waits)
@@ -105,7 +109,6 @@ async def run_case(
     grounds: Sequence[Ground],
     trace: Trace,
     *,
-    image: str,
     variant: Variant,
     speed: float,
     writer: Writer,
@@ -115,16 +118,16 @@ async def run_case(
 
     Answers how busy the machine was, and what its host took.
     """
+    for ground in grounds:
+        await check_rights(ground.client, name)
     try:
         async with contextlib.AsyncExitStack() as stack:
-            cases: list[tuple[Client, Case]] = []
+            places = []
             for ground in grounds:
                 await make_namespace(ground.client)
-                case = await stack.enter_async_context(
-                    a_case(name, ground.client, image, variant, speed)
-                )
-                cases.append((ground.client, case))
-            run = TraceRun(cases, trace, speed=speed, keep=writer.keep, tell=tell)
+                case = await stack.enter_async_context(a_case(name, ground, variant, speed))
+                places.append(Place(ground.client, case, ground.workload))
+            run = TraceRun(places, trace, speed=speed, keep=writer.keep, tell=tell)
             await run.prepare()
             parts = {
                 part if len(grounds) == 1 else f"{part} {number}": pid

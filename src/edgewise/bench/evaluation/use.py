@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from edgewise.bench.evaluation.records import Kind, Record
-from edgewise.bench.evaluation.workload import NAMESPACE
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.bench.process_cost import cpu_seconds, rss_mb, tree
 from edgewise.kube.client import Client
 from edgewise.kube.errors import KubeError

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from edgewise.bench.evaluation.cases.case import Case, Stage
 from edgewise.bench.evaluation.cases.retrying import REFUSED_SECONDS, pauses
-from edgewise.bench.evaluation.workload import NAMESPACE, PORT, pod_spec
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.kube.errors import AlreadyExists, KubeError, NotFound
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.core import Pod, Service, ServicePort, ServiceSpec
@@ -42,7 +42,7 @@ class SessionDeploymentCase(Case):
 
     async def create_session(self, session: str) -> None:
         labels = {SESSION: session}
-        template = {"metadata": {"labels": labels}, "spec": pod_spec(self._stage.image)}
+        template = {"metadata": {"labels": labels}, "spec": self._stage.workload.pod_spec()}
         spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
         with contextlib.suppress(AlreadyExists):
             await self._stage.client.create(Deployment.named(session, NAMESPACE, spec=spec))
@@ -128,7 +128,13 @@ class SessionDeploymentCase(Case):
             name,
             NAMESPACE,
             spec=ServiceSpec(
-                type="NodePort", selector=selector, ports=[ServicePort(port=PORT, target_port=PORT)]
+                type="NodePort",
+                selector=selector,
+                ports=[
+                    ServicePort(
+                        port=self._stage.workload.port, target_port=self._stage.workload.port
+                    )
+                ],
             ),
         )
         # It goes with its pod.
