@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from edgewise.bench.evaluation.api_writes import writes_in
 from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.generating import generated
 from edgewise.bench.evaluation.records import Kind, Record
@@ -157,3 +158,22 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "join" / "x.json").write_bytes(msgspec.json.encode({"p50": 1}))
     with pytest.raises(ResultsError, match=r"x.json is no result of a bench"):
         list(stored(tmp_path))
+
+
+METRICS = """# HELP apiserver_request_total requests
+apiserver_request_total{code="201",resource="pods",verb="POST"} 7
+apiserver_request_total{code="200",resource="sessions",subresource="status",verb="PATCH"} 1.2e+01
+apiserver_request_total{code="200",resource="pods",verb="LIST"} 100
+apiserver_request_total{code="200",resource="leases",verb="PUT"} 1000
+apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 50
+"""
+
+
+def test_writes_are_counted_without_reads_and_heartbeats() -> None:
+    assert writes_in(METRICS) == 19
+    served = [*connects(1, 2), *connects(1, kind=Kind.RECOVER)]
+    done = Record(kind=Kind.DONE, at=9, api_writes=30, machine={"busy_percent": 50.0})
+    figures = figures_of([*served, done])
+    assert figures["api_writes_per_connection"] == 10.0
+    assert figures["machine"] == {"busy_percent": 50.0}
+    assert figures_of(served)["api_writes_per_connection"] is None

@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from edgewise.api.sessions import Session
+from edgewise.bench.evaluation.api_writes import api_writes
 from edgewise.bench.evaluation.cases.bare import BareCase
 from edgewise.bench.evaluation.cases.case import (
     Case,
@@ -104,6 +105,12 @@ KINDS = {
 }
 
 
+async def all_writes(grounds: Sequence[Ground]) -> int | None:
+    counts = [await api_writes(ground.client) for ground in grounds]
+    known = [each for each in counts if each is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 async def run_case(
     name: CaseName,
     grounds: Sequence[Ground],
@@ -134,7 +141,7 @@ async def run_case(
                 for number, ground in enumerate(grounds, start=1)
                 for part, pid in ground.parts.items()
             }
-            before = MachineLoad.now()
+            before, written = MachineLoad.now(), await all_writes(grounds)
             use = Use([ground.client for ground in grounds], parts, run.elapsed)
             sampling = asyncio.create_task(use.keep(SAMPLE_SECONDS, writer.keep))
             try:
@@ -144,7 +151,11 @@ async def run_case(
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
             machine = before.until(MachineLoad.now())
-            writer.keep(Record(kind=Kind.DONE, at=run.elapsed(), machine=machine))
+            now = await all_writes(grounds)
+            writes = None if written is None or now is None else now - written
+            writer.keep(
+                Record(kind=Kind.DONE, at=run.elapsed(), machine=machine, api_writes=writes)
+            )
             return machine
     finally:
         for ground in grounds:
