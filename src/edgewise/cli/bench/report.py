@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from edgewise.bench.evaluation.report.answers import answers
 from edgewise.bench.evaluation.report.chapters import Chapter
 from edgewise.bench.evaluation.report.comparing import comparisons
 from edgewise.bench.evaluation.report.page import page
@@ -54,6 +55,7 @@ def report(
 def parts_of(root: Path) -> Parts:
     evaluated = runs(root)
     return [
+        ("Two questions", answers(evaluated)),
         ("Cases side by side", [run_chapter(run) for run in evaluated]),
         ("Across runs", comparisons(evaluated)),
         *by_domain([found for _, found in stored(root)]),
