@@ -13,7 +13,6 @@ from edgewise.bench.evaluation.report.verdicts import (
     SCOPED,
     STATIC,
     memory_verdicts,
-    verdicts,
 )
 from edgewise.bench.evaluation.results import RunFolder
 
@@ -41,7 +40,8 @@ def _first(run: RunFolder) -> Chapter:
     records = {case: run.records(case) for case in run.cases()}
     figures = {case: figures_of(each) for case, each in records.items()}
     told = [_numbers(case, found) for case, found in figures.items()]
-    told += verdicts(figures) + memory_verdicts(records, float(about.options.get("speed", 1)))
+    told += memory_verdicts(records, float(about.options.get("speed", 1)))
+    told.append("Where it is not better, and why, is said below, beside the pictures of this run.")
     section = Section(title=title_of(about.options), points=told)
     return Chapter(title=FIRST, about=about, sections=[section])
 

@@ -39,6 +39,7 @@ def picture(x: str, y: str, *, log_x: bool = False) -> Iterator[tuple[Any, io.St
         axes.grid(alpha=0.3)
         if log_x:
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         out = io.StringIO()
