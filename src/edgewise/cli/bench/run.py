@@ -17,7 +17,7 @@ from edgewise.bench.evaluation.results import RunFolder, about
 from edgewise.bench.evaluation.trace import Trace, written
 from edgewise.bench.machine_load import MachineLoad
 from edgewise.cli.bench.join import with_platform
-from edgewise.cli.bench.storing import command_line, results_root
+from edgewise.cli.bench.storing import command_line, machine, results_root
 from edgewise.cli.bench.trace import complete_preset, trace_of
 from edgewise.cli.numbers import countable
 from edgewise.cli.progress import shown_progress
@@ -117,7 +117,7 @@ def run(
         minutes = (len(left) - number) * (load.seconds / speed + OVERHEAD_SECONDS) / 60
         tell(f"{name}: about {minutes:.0f} min to the end of all cases")
         run_one(name, grounds, folder, load, used, variant, speed)
-    print(json.dumps(summary(folder, names)))
+    print(json.dumps(summary(folder, names) | {"machine": machine()}))
 
 
 def run_one(
@@ -150,10 +150,10 @@ def run_one(
             asyncio.run(measure(clusters))
     finally:
         writer.close()
-    machine = before.until(MachineLoad.now())
+    used = before.until(MachineLoad.now())
     tell(
         f"{name}: done in {(time.monotonic() - began) / 60:.1f} min; "
-        f"machine {machine['busy_percent']} % busy, {machine['stolen_percent']} % stolen"
+        f"machine {used['busy_percent']} % busy, {used['stolen_percent']} % stolen"
     )
 
 
