@@ -10,6 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+# Above this, a run says more about the neighbours than about us, and does not count.
+MUCH_STOLEN_PERCENT = 1.0
+
 _STAT = Path("/proc/stat")
 _IDLE = (3, 4)  # idle, and idle while waiting for a disk
 _STOLEN = 7

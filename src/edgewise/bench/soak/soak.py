@@ -14,7 +14,6 @@ import msgspec
 
 from edgewise.api.sessions import Session
 from edgewise.bench.evaluation.workloads.http import PORT, pod_spec
-from edgewise.bench.machine_load import MachineLoad
 from edgewise.bench.soak.plan import Act, Do, Step
 from edgewise.bench.soak.weighing import Weight, growth, weigh
 from edgewise.kube.client import Client
@@ -59,7 +58,6 @@ class Soak:
         self._violations: list[str] = []
         self._weights: list[tuple[float, Weight]] = []
         self._began = time.monotonic()
-        self._load = MachineLoad.now()
 
     def figures(self) -> dict[str, Any]:
         """What is known so far; all of it when `run` is over."""
@@ -73,7 +71,6 @@ class Soak:
             "steps": dict(sorted(self._done.items())),
             "violations": self._violations,
             "weights": weights,
-            "machine": self._load.until(MachineLoad.now()),
         }
         if whole:
             found["growth"] = growth(self._weights[1][1], self._weights[-1][1])

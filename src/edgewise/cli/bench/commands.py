@@ -14,7 +14,7 @@ import typer
 import uvloop
 
 from edgewise.bench.runtime.bench import RuntimeBench
-from edgewise.cli.bench.storing import finish
+from edgewise.cli.bench.storing import begin, finish
 from edgewise.cli.numbers import countable
 from edgewise.kube.config import load_access
 from edgewise.testing.clusters import temporary_cluster
@@ -25,6 +25,7 @@ app = typer.Typer()
 @app.callback()
 def bench() -> None:
     """Measure, and print JSON as the last line."""
+    begin()
 
 
 @app.command()

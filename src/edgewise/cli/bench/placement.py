@@ -118,4 +118,4 @@ async def measured(
             figures |= await bench.sla(repeat, figures)
         if Part.CALM in parts:
             figures |= await bench.calm()
-    return figures | {"bars": judged(figures), "load": before.until(MachineLoad.now())}
+    return figures | {"bars": judged(figures), "machine": before.until(MachineLoad.now())}

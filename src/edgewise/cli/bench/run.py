@@ -25,7 +25,7 @@ from edgewise.bench.sessions.webrtc_films import films
 from edgewise.bench.sessions.webrtc_sample import check_sample
 from edgewise.bench.sessions.webrtc_stage import load_images, start_turn
 from edgewise.cli.bench.join import with_platform
-from edgewise.cli.bench.storing import command_line, results_root
+from edgewise.cli.bench.storing import command_line, machine, results_root
 from edgewise.cli.bench.trace import complete_preset, trace_of
 from edgewise.cli.errors import sentence
 from edgewise.cli.numbers import countable
@@ -149,7 +149,8 @@ def run(
         minutes = (len(left) - number) * (load.seconds / speed + OVERHEAD_SECONDS) / 60
         tell(f"{name}: about {minutes:.0f} min to the end of all cases")
         run_one(name, grounds, folder, load, variant, speed)
-    print(json.dumps(summary(folder, names) | {"report": drawn(folder)}))
+    told = summary(folder, names) | {"report": drawn(folder), "machine": machine()}
+    print(json.dumps(told))
 
 
 def run_one(
@@ -177,12 +178,12 @@ def run_one(
                 )
 
         with grounds.made() as clusters:
-            machine = asyncio.run(measure(clusters))
+            used = asyncio.run(measure(clusters))
     finally:
         writer.close()
     tell(
         f"{name}: done in {(time.monotonic() - began) / 60:.1f} min; "
-        f"machine {machine['busy_percent']} % busy, {machine['stolen_percent']} % stolen"
+        f"machine {used['busy_percent']} % busy, {used['stolen_percent']} % stolen"
     )
 
 
