@@ -131,4 +131,4 @@ async def all_is_well(client: Client, namespace: str) -> None:
         world.now = time.time() - 2.0
         world.check()
 
-    await eventually(well, within=PATIENCE, every=0.25, not_yet=(KubeError, KeyError))
+    await eventually(well, within=PATIENCE, every=0.25, not_yet=(KubeError,))

@@ -31,7 +31,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--follow",
         action="store_true",
         help="start a client for each line of standard input, one such target as JSON, and tell "
-        "in lines of JSON how they get on",
+        "in lines of JSON how they get on; {stop: client} ends one",
     )
     parser.add_argument("--client", default="client", help="who the client is")
     parser.epilog = "Secrets come from the environment: TURN_PASSWORD, and SEAT_TOKEN if needed."

@@ -9,12 +9,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import msgspec
 
 from webrtc_detector.measure import Filming, Report, Target, measure
 
+
+class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line that ends a client in the middle of its film."""
+
+    stop: str
+
+
 _target = msgspec.json.Decoder(Target)
+_stop = msgspec.json.Decoder(Stop)
 
 
 class Event(msgspec.Struct, omit_defaults=True):
@@ -47,15 +56,34 @@ async def follow(
     tell: Callable[[Event], None] = write,
 ) -> None:
     """Until the input ends and the last client is done."""
+    running: dict[str, asyncio.Task[None]] = {}
     async with asyncio.TaskGroup() as clients:
         tell(Event("following"))
         async for line in lines or lines_of_input():
+            if (client := _stopped(line)) is not None:
+                if (task := running.pop(client, None)) is not None:
+                    task.cancel()
+                continue
             try:
                 target = _target.decode(line)
             except msgspec.MsgspecError as error:
                 tell(Event("unreadable", message=f"this line is no target: {error}"))
             else:
-                clients.create_task(_one(target, filming, tell))
+                task = clients.create_task(_one(target, filming, tell))
+                running[target.client] = task
+                task.add_done_callback(partial(_forget, running, target.client))
+
+
+def _stopped(line: bytes) -> str | None:
+    try:
+        return _stop.decode(line).stop
+    except msgspec.MsgspecError:
+        return None
+
+
+def _forget(running: dict[str, asyncio.Task[None]], client: str, task: asyncio.Task[None]) -> None:
+    if running.get(client) is task:
+        del running[client]
 
 
 async def _one(target: Target, filming: Filming, tell: Callable[[Event], None]) -> None:

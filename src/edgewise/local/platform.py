@@ -149,6 +149,8 @@ class Platform(msgspec.Struct, frozen=True):
     gateway: Program | None
     public_url: str
     operator_url: str
+    # Where the gateway's agent tells its metrics; empty without one.
+    gateway_url: str = ""
     # host:port, the same for HTTP and UDP; empty where nobody answers.
     ping: str = ""
 
@@ -215,6 +217,7 @@ def _programs(
         gateway=envoy if gateway else None,
         public_url=site.public_url,
         operator_url=site.operator_url,
+        gateway_url=site.control_url if gateway else "",
         ping=site.ping if inside else "",
     )
     return [operator, *([envoy] if gateway else []), *([ping] if inside else [])], platform

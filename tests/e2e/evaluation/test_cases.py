@@ -10,7 +10,8 @@ from edgewise.bench.evaluation.evaluation import CaseName, Ground, Variant, run_
 from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.results import RunFolder, about
 from edgewise.bench.evaluation.trace import Do, Event, Trace, written
-from edgewise.bench.evaluation.workload import NAMESPACE
+from edgewise.bench.evaluation.workloads.http import HttpWorkload
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.domain import install_domains
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.core import Namespace
@@ -50,12 +51,15 @@ async def test_a_case_lets_everybody_in_and_back_and_leaves_nothing(
     async with nodes.client() as client:
         await install_domains(client, [SESSIONS], SESSIONS.kinds)
         async with running_platform(nodes) as platform:
-            ground = Ground(client=client, parts={"operator": platform.operator.pid})
+            ground = Ground(
+                client=client,
+                workload=HttpWorkload(PYTHON_IMAGE),
+                parts={"operator": platform.operator.pid},
+            )
             await run_case(
                 name,
                 [ground],
                 TRACE,
-                image=PYTHON_IMAGE,
                 variant=Variant(),
                 speed=1,
                 writer=writer,

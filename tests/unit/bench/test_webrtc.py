@@ -108,6 +108,22 @@ async def test_a_film_knows_when_its_first_box_came() -> None:
     await film.end()
 
 
+async def test_a_client_is_connected_with_its_first_box_and_not_before() -> None:
+    film = Film()
+    waiting = asyncio.create_task(film.first_box())
+    film.happened(Line("connected", "c1", 200.0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    film.happened(Line("boxes", "c1", 320.0))
+    assert await waiting == film.boxes_at
+    assert not film.over
+    refused = Film()
+    refused.happened(Line("report", "c1", report={"ok": False, "message": "503"}))
+    assert refused.over
+    with pytest.raises(FilmFailed, match="503"):
+        await refused.first_box()
+
+
 async def test_a_film_that_failed_says_why() -> None:
     film = Film()
     film.happened(Line("report", "c1", report={"ok": False, "message": "no way"}))

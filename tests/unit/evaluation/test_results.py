@@ -8,12 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from edgewise.bench.evaluation.api_writes import writes_in
 from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.generating import generated
 from edgewise.bench.evaluation.records import Kind, Record
+from edgewise.bench.evaluation.report.answers import answers
 from edgewise.bench.evaluation.report.page import page
-from edgewise.bench.evaluation.report.run_chapter import run_chapter, verdicts
+from edgewise.bench.evaluation.report.run_chapter import run_chapter
 from edgewise.bench.evaluation.report.stored_chapter import flat, stored_chapter
+from edgewise.bench.evaluation.report.verdicts import memory_verdicts, timing_verdict, verdicts
 from edgewise.bench.evaluation.results import (
     ABOUT,
     ResultsError,
@@ -119,7 +122,7 @@ def test_a_page_shows_each_case_with_its_command_machine_and_commit(folder: RunF
     assert "edgewise bench run --trace a" in text
     assert f"{TOLD.machine.cores} cores" in text
     assert text.count("<svg") == 7
-    assert "Not finished: bare, deployment, edgewise." in text
+    assert "Not finished: edgewise, deployment, bare." in text
     assert "Empty" not in text
     for outside in ("<script", "<link", "<img", "@import"):
         assert outside not in text
@@ -131,9 +134,57 @@ def test_verdicts_say_where_it_is_better_and_where_not() -> None:
         return {"connect_s": spread, "recover_s": {}}
 
     told = verdicts({"edgewise": case(1, 3), "deployment": case(0.5, 9), "bare": case(0.8, 2)})
-    assert "Connection beside deployment: lower at max; not lower at p50." in told
-    assert "Its p50 is 1.25 times the floor." in told
+    assert told[0].startswith(
+        "Connection beside deployment: lower at max; not lower at p50. Its pods"
+    )
+    assert "Its p50 is 1.25 times the floor." in told[1]
+    assert "Recovery beside bare: not enough was measured." in told
     assert verdicts({"bare": case(1, 1)}) == ["Edgewise was not among the cases."]
+
+
+def test_the_two_questions_are_answered_by_stored_runs_alone(tmp_path: Path) -> None:
+    options = {"trace": "a", "seed": 1, "speed": 1, "clusters": 1}
+    found = []
+    for clusters in (1, 3):
+        told = about("run", "edgewise bench run", options | {"clusters": clusters})
+        made = RunFolder(tmp_path / f"run-{clusters}")
+        made.begin(told, TRACE)
+        for case in ("edgewise", "deployment", "session-deployment") if clusters == 1 else OURS:
+            put(made, case, [*connects(1, 2), Record(kind=Kind.DONE, at=9)])
+        found.append(made)
+    first, second = answers(found)
+    assert first.sections[0].points[0].startswith("deployment: connection p50 1 s, p80 2 s")
+    assert [each.partition(":")[0] for each in second.sections[0].points] == [
+        "1 cluster",
+        "3 clusters",
+    ]
+    assert answers([]) == []
+
+
+OURS = ("edgewise",)
+
+
+def used(*megabytes: float) -> list[Record]:
+    return [Record(kind=Kind.USE, at=6.0 * n, pods_mb=mb) for n, mb in enumerate(megabytes)]
+
+
+def test_memory_is_compared_minute_by_minute_of_the_trace() -> None:
+    records = {"edgewise": used(10, 20, 5), "session-deployment": used(10, 18, 10), "bare": used(1)}
+    assert memory_verdicts(records, 10) == [
+        "Memory beside session-deployment: 0.92 times as much on average, less in 33 % of the "
+        "minutes; more than 5 % above it in 1 of 3 minutes."
+    ]
+    assert memory_verdicts({"bare": used(1)}, 1) == []
+
+
+def test_whether_events_came_in_time_is_said() -> None:
+    late = figures_of([Record(kind=Kind.EVENT, at=1, seconds=0.07)])
+    (told,) = timing_verdict({"edgewise": late}, 10)
+    assert told == (
+        "No event began more than 70 ms late (p99: 70 ms at most), which misses the bound of "
+        "50 ms, at 10 times the speed of the trace."
+    )
+    assert timing_verdict({"edgewise": figures_of([])}, 1) == []
 
 
 def test_every_figure_of_a_bench_is_in_its_table(tmp_path: Path) -> None:
@@ -157,3 +208,22 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "join" / "x.json").write_bytes(msgspec.json.encode({"p50": 1}))
     with pytest.raises(ResultsError, match=r"x.json is no result of a bench"):
         list(stored(tmp_path))
+
+
+METRICS = """# HELP apiserver_request_total requests
+apiserver_request_total{code="201",resource="pods",verb="POST"} 7
+apiserver_request_total{code="200",resource="sessions",subresource="status",verb="PATCH"} 1.2e+01
+apiserver_request_total{code="200",resource="pods",verb="LIST"} 100
+apiserver_request_total{code="200",resource="leases",verb="PUT"} 1000
+apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 50
+"""
+
+
+def test_writes_are_counted_without_reads_and_heartbeats() -> None:
+    assert writes_in(METRICS) == 19
+    served = [*connects(1, 2), *connects(1, kind=Kind.RECOVER)]
+    done = Record(kind=Kind.DONE, at=9, api_writes=30, machine={"busy_percent": 50.0})
+    figures = figures_of([*served, done])
+    assert figures["api_writes_per_connection"] == 10.0
+    assert figures["machine"] == {"busy_percent": 50.0}
+    assert figures_of(served)["api_writes_per_connection"] is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,15 +29,13 @@ from edgewise.runtime.api import Api
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.controller_workers import ControllerWorkers
 from edgewise.runtime.events import EventRecorder
-from edgewise.sessions import names
 from edgewise.sessions.controller import SessionController
 from edgewise.sessions.digest import digest_of
 from edgewise.sessions.indexes.indexes import Indexes
 from edgewise.sessions.orders import ResetPod
-from edgewise.sessions.pods import made_from
 from edgewise.sessions.pool.controller import TemplateController
-from edgewise.sessions.route_source import routes_of
-from edgewise.workloads.deadlines import moment, stamp
+from edgewise.testing.session_checker import Seen, violations
+from edgewise.workloads.deadlines import stamp
 from tests.unit.sessions.store import Store, StoreClient, typed
 
 NAMESPACE = "play"
@@ -504,122 +501,18 @@ class World:
     def check(self, *, settled: bool = True) -> None:
         """At any moment; `settled`: also what takes a little time."""
         assert not self.violations, self.violations
-        sessions = self.store.all(Session)
-        pods = self.pods(alive=False)
-        holders: Counter[str] = Counter()
-        for session in sessions:
-            self._check_session(session, pods, settled)
-            holders.update(pod for members in session.status.pods.values() for pod in members)
-        shared = [pod for pod, count in holders.items() if count > 1]
-        assert not shared, f"pods of two sessions: {shared}"
-        self._check_ports(sessions, settled)
-        if settled:
-            self._check_leftovers(sessions, pods)
+        wrong = violations(self.seen(), self.now, settled=settled)
+        assert not wrong, wrong
 
-    def _check_session(self, session: Session, pods: dict[str, Pod], settled: bool) -> None:
-        status = session.status
-        recorded = {pod: revision for revision, members in status.pods.items() for pod in members}
-        load = Counter(pod for each in status.clients.values() for pod in each.pods.values())
-        unknown = load.keys() - recorded.keys()
-        assert not unknown, f"seats in pods that are not recorded: {unknown}"
-        workload = self._workload(session)
-        if workload is None:
-            return
-        limits = {each.name: each.max_clients for each in workload.pod_templates}
-        for pod, count in load.items():
-            most = limits.get(status.revisions[recorded[pod]].pod_template, 0)
-            assert not most or count <= most, f"{pod} has {count} clients, and may have {most}"
-        if not settled:
-            return
-        wanted = {each.name for each in workload.pod_templates}
-        for client, entry in session.spec.clients.items():
-            record = status.clients.get(client)
-            assert record is not None, f"{client} was overlooked"
-            if entry["connected"] and record.phase != "Refused":
-                assert record.pods.keys() >= wanted, f"{client} lacks a seat: {record}"
-                assert record.ready, f"{client} is not ready: {record}"
-                for pod in record.pods.values():
-                    assert pods[pod].ready
-                    assert not pods[pod].metadata.deleting
-        gone = status.clients.keys() - session.spec.clients.keys()
-        assert not gone, f"still there: {gone}"
-        for each in status.clients.values():
-            due = moment(each.until)
-            assert due is None or due > self.now, f"a deadline was missed: {each}"
-        for pod, idle in status.idle.items():
-            due = moment(idle.until)
-            assert due is None or due > self.now, f"a deadline was missed: {pod} {idle}"
-
-    def _workload(self, session: Session) -> Any:
-        ref = session.spec.template_ref
-        if ref is None:
-            return session.spec
-        raw = self.store.objects.get(SessionTemplate.KIND, {}).get(Key(self.namespace, ref.name))
-        return typed(raw, SessionTemplate).spec if raw else None
-
-    def _check_ports(self, sessions: list[Session], settled: bool) -> None:
-        used: dict[tuple[str, int], str] = {}
-        for session in sessions:
-            for route in routes_of(session):
-                if route.listen_port:
-                    place = (route.protocol, route.listen_port)
-                    assert place not in used, f"two seats at {place}"
-                    used[place] = route.id
-        claims = {
-            each.metadata.name
-            for each in self.store.all(PortClaim)
-            if each.spec.domain == names.DOMAIN and each.spec.owner.startswith(f"{self.namespace}/")
-        }
-        wanted = {f"{protocol.lower()}-{port}" for protocol, port in used}
-        assert claims >= wanted, f"ports in use that nobody claims: {wanted - claims}"
-        if settled:
-            assert claims <= wanted | self._held_ports(sessions), f"ports left: {claims - wanted}"
-
-    def _held_ports(self, sessions: list[Session]) -> set[str]:
-        """Of clients that recover: no route leads there now, but the port stays theirs."""
-        return {
-            f"{url[:3]}-{url.rpartition(':')[2]}"
-            for session in sessions
-            for record in session.status.clients.values()
-            for endpoints in record.endpoints.values()
-            for url in endpoints.values()
-            if url.startswith(("udp:", "tcp:"))
-        }
-
-    def _check_leftovers(self, sessions: list[Session], pods: dict[str, Pod]) -> None:
-        recorded = {
-            pod
-            for session in sessions
-            for members in session.status.pods.values()
-            for pod in members
-        }
-        leases = {each.metadata.name: each for each in self.store.all(Lease)}
-        free = {
-            name
-            for name, pod in pods.items()
-            if names.TEMPLATE_UID in pod.metadata.labels
-            and (
-                (name in leases and not leases[name].spec.holder_identity)
-                or (name not in leases and names.SESSION not in pod.metadata.labels)
-            )
-        }
-        lost = pods.keys() - recorded - free
-        assert not lost, f"pods left over: {lost}"
-        assert not leases.keys() - pods.keys(), f"leases left over: {leases.keys() - pods.keys()}"
-        assert not recorded - pods.keys(), f"recorded, but not there: {recorded - pods.keys()}"
-        for template in self.store.all(SessionTemplate):
-            if template.metadata.deleting:
-                continue
-            for part in template.spec.pod_templates:
-                revision = made_from(part, template.spec).name
-                warm = [
-                    name
-                    for name in free
-                    if name not in leases
-                    and pods[name].metadata.labels[names.REVISION] == revision
-                    and pods[name].metadata.labels[names.TEMPLATE_UID] == template.metadata.uid
-                ]
-                assert len(warm) == part.warm_pods, f"{part.name}: {len(warm)} warm pods"
+    def seen(self) -> Seen:
+        return Seen(
+            namespace=self.namespace,
+            sessions=self.store.all(Session),
+            templates=self.store.all(SessionTemplate),
+            pods=self.store.all(Pod),
+            leases=self.store.all(Lease),
+            claims=self.store.all(PortClaim),
+        )
 
 
 def pod_template(name: str = "main", **fields: Any) -> dict[str, Any]:

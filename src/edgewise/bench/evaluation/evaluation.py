@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from edgewise.api.sessions import Session
+from edgewise.bench.evaluation.api_writes import api_writes
 from edgewise.bench.evaluation.cases.bare import BareCase
 from edgewise.bench.evaluation.cases.case import (
     Case,
@@ -23,9 +24,13 @@ from edgewise.bench.evaluation.cases.edgewise import EdgewiseCase
 from edgewise.bench.evaluation.cases.session_deployment import SessionDeploymentCase
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.results import Writer
-from edgewise.bench.evaluation.running import PATIENCE_SECONDS, TraceRun
+from edgewise.bench.evaluation.rights import check_rights
+from edgewise.bench.evaluation.running import Place, TraceRun
 from edgewise.bench.evaluation.trace import Trace
 from edgewise.bench.evaluation.use import Use
+from edgewise.bench.evaluation.visiting import PATIENCE_SECONDS
+from edgewise.bench.evaluation.workloads.workload import Workload
+from edgewise.bench.machine_load import MachineLoad
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.core import Pod, Service
@@ -55,20 +60,21 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster to run on, and the programs of ours that run beside it, by name."""
 
     client: Client
+    workload: Workload
     parts: dict[str, int] = {}
 
 
 @contextlib.asynccontextmanager
 async def a_case(
-    name: CaseName, client: Client, image: str, variant: Variant
+    name: CaseName, ground: Ground, variant: Variant, speed: float
 ) -> AsyncIterator[Case]:
     stage = Stage(
-        client=client,
-        image=image,
-        addresses=await node_addresses(client),
+        client=ground.client,
+        workload=ground.workload,
+        addresses=await node_addresses(ground.client),
         within=PATIENCE_SECONDS,
     )
-    async with watching(client, *KINDS[name]) as waits:
+    async with watching(ground.client, *KINDS[name]) as waits:
         match name:
             case CaseName.BARE:
                 yield BareCase(stage, *waits)
@@ -80,10 +86,15 @@ async def a_case(
                 yield EdgewiseCase(
                     stage,
                     *waits,
-                    reuse_seconds=variant.reuse_seconds,
+                    reuse_seconds=compressed(variant.reuse_seconds, speed),
                     across=variant.across,
                     warm=variant.warm,
                 )
+
+
+def compressed(seconds: int, speed: float) -> int:
+    """How long a pod is kept is a time of the trace, too; a timeout has whole seconds."""
+    return max(1, round(seconds / speed)) if seconds else 0
 
 
 KINDS = {
@@ -94,32 +105,43 @@ KINDS = {
 }
 
 
+async def all_writes(grounds: Sequence[Ground]) -> int | None:
+    counts = [await api_writes(ground.client) for ground in grounds]
+    known = [each for each in counts if each is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 async def run_case(
     name: CaseName,
     grounds: Sequence[Ground],
     trace: Trace,
     *,
-    image: str,
     variant: Variant,
     speed: float,
     writer: Writer,
     tell: Tell,
-) -> None:
-    """One case from beginning to end; its namespaces are gone afterwards, whatever happened."""
+) -> dict[str, float]:
+    """One case from beginning to end; its namespaces are gone afterwards, whatever happened.
+
+    Answers how busy the machine was, and what its host took.
+    """
+    for ground in grounds:
+        await check_rights(ground.client, name)
     try:
         async with contextlib.AsyncExitStack() as stack:
-            cases: list[tuple[Client, Case]] = []
+            places = []
             for ground in grounds:
                 await make_namespace(ground.client)
-                case = await stack.enter_async_context(a_case(name, ground.client, image, variant))
-                cases.append((ground.client, case))
-            run = TraceRun(cases, trace, speed=speed, keep=writer.keep, tell=tell)
+                case = await stack.enter_async_context(a_case(name, ground, variant, speed))
+                places.append(Place(ground.client, case, ground.workload))
+            run = TraceRun(places, trace, speed=speed, keep=writer.keep, tell=tell)
             await run.prepare()
             parts = {
                 part if len(grounds) == 1 else f"{part} {number}": pid
                 for number, ground in enumerate(grounds, start=1)
                 for part, pid in ground.parts.items()
             }
+            before, written = MachineLoad.now(), await all_writes(grounds)
             use = Use([ground.client for ground in grounds], parts, run.elapsed)
             sampling = asyncio.create_task(use.keep(SAMPLE_SECONDS, writer.keep))
             try:
@@ -128,7 +150,13 @@ async def run_case(
                 sampling.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sampling
-            writer.keep(Record(kind=Kind.DONE, at=run.elapsed()))
+            machine = before.until(MachineLoad.now())
+            now = await all_writes(grounds)
+            writes = None if written is None or now is None else now - written
+            writer.keep(
+                Record(kind=Kind.DONE, at=run.elapsed(), machine=machine, api_writes=writes)
+            )
+            return machine
     finally:
         for ground in grounds:
             await remove_namespace(ground.client)

@@ -13,6 +13,9 @@ SHARES = {"p5": 0.05, "p50": 0.5, "p80": 0.8, "p95": 0.95, "p99": 0.99}
 
 def figures_of(records: Sequence[Record]) -> dict[str, Any]:
     use = [each for each in records if each.kind is Kind.USE]
+    done = [each for each in records if each.kind is Kind.DONE]
+    served = sum(each.kind in (Kind.CONNECT, Kind.RECOVER) for each in records)
+    writes = done[-1].api_writes if done else None
     return {
         "connect_s": latency(records, Kind.CONNECT),
         "recover_s": latency(records, Kind.RECOVER),
@@ -21,6 +24,9 @@ def figures_of(records: Sequence[Record]) -> dict[str, Any]:
         "late_ms": _spread([each.seconds * 1000 for each in _of(records, Kind.EVENT)], 1),
         "memory_mb": _mean_max([each.pods_mb for each in use], 1),
         "cpu_percent": _mean_max([each.pods_cpu * 100 for each in use], 2),
+        # Of everybody in the cluster, for each time that a client was given a pod.
+        "api_writes_per_connection": round(writes / served, 1) if writes and served else None,
+        "machine": done[-1].machine if done else {},
         "parts": {
             name: {
                 "memory_mb": _mean_max(

@@ -29,3 +29,5 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pods_mb: float = 0.0
     pods_cpu: float = 0.0  # cores
     parts: dict[str, tuple[float, float]] = {}  # program → MB, cores
+    api_writes: int | None = None  # when it is done: of the API servers, heartbeats apart
+    machine: dict[str, float] = {}  # when it is done: how busy it was, and what its host took

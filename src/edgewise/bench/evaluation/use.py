@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from edgewise.bench.evaluation.records import Kind, Record
-from edgewise.bench.evaluation.workload import NAMESPACE
-from edgewise.bench.process_cost import cpu_seconds, rss_mb
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
+from edgewise.bench.process_cost import cpu_seconds, rss_mb, tree
 from edgewise.kube.client import Client
 from edgewise.kube.errors import KubeError
 from edgewise.kube.kinds.core import Node
@@ -59,7 +59,8 @@ class Use:
     def _part(self, name: str, pid: int) -> tuple[float, float]:
         now = time.monotonic()
         try:
-            used, memory = cpu_seconds(pid), rss_mb(pid)
+            pids = tree(pid)  # Envoy is the gateway's child
+            used, memory = sum(map(cpu_seconds, pids)), sum(map(rss_mb, pids))
         except (OSError, IndexError):
             return 0.0, 0.0  # it has ended: what is left of the run will say why
         before = self._before.get(name, (now, used))

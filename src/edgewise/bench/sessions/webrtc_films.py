@@ -58,6 +58,7 @@ class Film:
         self.connected_at: float | None = None
         self.boxes_at: float | None = None
         self.frame_to_box_ms: list[float] = []
+        self._first_box = asyncio.Event()
         self._report: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
 
     def happened(self, line: Line) -> None:
@@ -67,6 +68,7 @@ class Film:
                 self.connected_at = now
             case "boxes":
                 self.boxes_at = now
+                self._first_box.set()
             case "box":
                 self.frame_to_box_ms.append(line.milliseconds)
             case "report" if not self._report.done():
@@ -75,6 +77,23 @@ class Film:
     def fail(self, why: str) -> None:
         if not self._report.done():
             self._report.set_exception(FilmFailed(why))
+
+    @property
+    def over(self) -> bool:
+        return self._report.done()
+
+    async def first_box(self) -> float:
+        """When it came; raises FilmFailed if the film ends without one."""
+        box = asyncio.create_task(self._first_box.wait())
+        try:
+            either: set[asyncio.Future[Any]] = {box, self._report}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            box.cancel()
+        if self.boxes_at is None:
+            await self.end()
+            raise FilmFailed("it ended well, but did not tell when boxes came")
+        return self.boxes_at
 
     async def end(self) -> None:
         """Until the film is over; raises FilmFailed if no box came."""
@@ -96,6 +115,13 @@ class Films:
         else:
             self._process.stdin.write(msgspec.json.encode(target) + b"\n")
         return film
+
+    def stop(self, client: str) -> None:
+        """End its film in the middle; nothing more is told of it."""
+        if self._films.pop(client, None) is None:
+            return
+        if self._process.stdin is not None and self._process.returncode is None:
+            self._process.stdin.write(msgspec.json.encode({"stop": client}) + b"\n")
 
     async def until_following(self) -> None:
         try:

@@ -19,6 +19,7 @@ from edgewise.bench.sessions.webrtc_sample import (
     images,
 )
 from edgewise.client import Edgewise
+from edgewise.exposure.turn import TurnRealm
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.core import Namespace, Node, Secret
 from edgewise.local.clusters import LocalCluster
@@ -50,26 +51,35 @@ async def webrtc_stage(
 ) -> AsyncIterator[Stage]:
     """The cluster is its own hub and only member; `template` is in it."""
     check_sample()
-    secret = secrets.token_hex(32)
-    tell("putting the images into the cluster")
-    await asyncio.to_thread(_load_images, cluster)
+    await load_images(cluster, tell)
     tell("starting coturn, the server, the operator and the gateway")
     async with (
         cluster.client() as client,
         running_installation(cluster, {LOCATION: cluster}, namespace=NAMESPACE) as installation,
     ):
-        await _start_coturn(cluster, client, secret)
-        address = await _node_address(client)
-        turn = Turn(urls=[f"turn:{address}:{TURN_NODE_PORT}"])
-        await set_turn(client, NAMESPACE, LOCATION, turn, secret.encode())
+        realm = await start_turn(cluster, client)
+        turn = Turn(urls=list(realm.urls))
+        await set_turn(client, NAMESPACE, LOCATION, turn, realm.secret.encode())
         await client.apply(template)
         await _until_usable(installation.urls[0], installation.token, template["metadata"]["name"])
         yield Stage(client, installation.urls[0], installation.token)
 
 
-def _load_images(cluster: LocalCluster) -> None:
-    for app in images():
-        load(build_app(app).archive, nodes_of([cluster]))
+async def load_images(cluster: LocalCluster, tell: Callable[[str], None]) -> None:
+    tell("putting the images into the cluster")
+
+    def put() -> None:
+        for app in images():
+            load(build_app(app).archive, nodes_of([cluster]))
+
+    await asyncio.to_thread(put)
+
+
+async def start_turn(cluster: LocalCluster, client: Client) -> TurnRealm:
+    """coturn on the nodes, with a secret of its own."""
+    secret = secrets.token_hex(32)
+    await _start_coturn(cluster, client, secret)
+    return TurnRealm((f"turn:{await _node_address(client)}:{TURN_NODE_PORT}",), secret)
 
 
 async def _start_coturn(cluster: LocalCluster, client: Client, secret: str) -> None:

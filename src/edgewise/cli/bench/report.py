@@ -3,10 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
+from edgewise.bench.evaluation.figures import figures_of
+from edgewise.bench.evaluation.report.answers import answers
 from edgewise.bench.evaluation.report.chapters import Chapter
 from edgewise.bench.evaluation.report.comparing import comparisons
 from edgewise.bench.evaluation.report.page import page
@@ -16,6 +19,8 @@ from edgewise.bench.evaluation.results import ResultsError, Stored, runs, stored
 from edgewise.cli.bench.storing import results_root
 
 app = typer.Typer()
+
+FIGURES = "results.json"
 
 Parts = list[tuple[str, list[Chapter]]]
 
@@ -32,7 +37,7 @@ def report(
         Path | None, typer.Option(help="Write each picture into this folder too, as SVG.")
     ] = None,
 ) -> None:
-    """Draw all stored results into one page that needs no network."""
+    """Draw all stored results into one page that needs no network, with results.json beside it."""
     root = folder or results_root()
     parts = parts_of(root)
     if not any(chapters for _, chapters in parts):
@@ -40,11 +45,16 @@ def report(
     target = output or root / "report.html"
     try:
         target.write_text(page(parts))
+        figures = msgspec.json.format(msgspec.json.encode(all_figures(root), order="deterministic"))
+        target.with_name(FIGURES).write_bytes(figures)
         drawn = list(write_pictures(parts, pictures)) if pictures is not None else []
+        if pictures is not None:
+            (pictures / FIGURES).write_bytes(figures)
     except OSError as error:
         raise ResultsError(f"the report cannot be written: {error}") from None
     told = {
         "report": str(target),
+        "results": str(target.with_name(FIGURES)),
         "chapters": sum(len(chapters) for _, chapters in parts),
         "pictures": drawn,
     }
@@ -54,10 +64,25 @@ def report(
 def parts_of(root: Path) -> Parts:
     evaluated = runs(root)
     return [
+        ("Two questions", answers(evaluated)),
         ("Cases side by side", [run_chapter(run) for run in evaluated]),
         ("Across runs", comparisons(evaluated)),
         *by_domain([found for _, found in stored(root)]),
     ]
+
+
+def all_figures(root: Path) -> dict[str, Any]:
+    """Every figure on the page, with its command, machine and commit; for programs."""
+    return {
+        "runs": {
+            run.path.name: {
+                "about": run.about(),
+                "cases": {case: figures_of(run.records(case)) for case in run.cases()},
+            }
+            for run in runs(root)
+        },
+        "benches": {found.about.bench: found for _, found in stored(root)},
+    }
 
 
 def by_domain(found: Sequence[Stored]) -> Parts:

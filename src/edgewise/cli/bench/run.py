@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,21 +14,36 @@ import typer
 
 from edgewise.bench.evaluation.evaluation import CaseName, Ground, Variant, run_case
 from edgewise.bench.evaluation.figures import figures_of
+from edgewise.bench.evaluation.report.page import page
+from edgewise.bench.evaluation.report.run_chapter import run_chapter
 from edgewise.bench.evaluation.results import RunFolder, about
 from edgewise.bench.evaluation.trace import Trace, written
-from edgewise.bench.machine_load import MachineLoad
+from edgewise.bench.evaluation.workloads.http import HttpWorkload
+from edgewise.bench.evaluation.workloads.webrtc import FILMING, WebrtcWorkload
+from edgewise.bench.evaluation.workloads.workload import Workload
+from edgewise.bench.sessions.webrtc_films import films
+from edgewise.bench.sessions.webrtc_sample import check_sample
+from edgewise.bench.sessions.webrtc_stage import load_images, start_turn
 from edgewise.cli.bench.join import with_platform
 from edgewise.cli.bench.storing import command_line, machine, results_root
 from edgewise.cli.bench.trace import complete_preset, trace_of
+from edgewise.cli.errors import sentence
 from edgewise.cli.numbers import countable
 from edgewise.cli.progress import shown_progress
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.local.clusters import LocalCluster
+from edgewise.local.faults import main_processes
 from edgewise.local.images.building import PYTHON_IMAGE, python_image
 from edgewise.testing.clusters import temporary_cluster
 
 app = typer.Typer()
+
+
+class WorkloadName(StrEnum):
+    HTTP = "http"
+    WEBRTC = "webrtc"
+
 
 ALL = "all"
 # Of a cluster: to start, to remove, and to get the pods ready that a case begins with.
@@ -51,6 +67,10 @@ def run(
         str, typer.Option(help="A preset or a file.", autocompletion=complete_preset)
     ] = "a",
     seed: Annotated[int, typer.Option(min=0, help="Of a preset.")] = 1,
+    workload: Annotated[
+        WorkloadName,
+        typer.Option(help="The lightest server, or the WebRTC sample with its client and TURN."),
+    ] = WorkloadName.HTTP,
     speed: Annotated[
         float, typer.Option(callback=countable, help="How many times as fast as in the trace.")
     ] = 1.0,
@@ -58,7 +78,12 @@ def run(
         int, typer.Option(min=0, help="Case edgewise: pods that are ready before a client comes.")
     ] = 0,
     reuse_seconds: Annotated[
-        int, typer.Option(min=0, help="Case edgewise: how long the pod of who left is kept.")
+        int,
+        typer.Option(
+            min=0,
+            help="Case edgewise: how long the pod of a client that left is kept, in "
+            "seconds of the trace.",
+        ),
     ] = 0,
     across: Annotated[
         bool, typer.Option("--across", help="Case edgewise: kept for clients of any session.")
@@ -89,6 +114,13 @@ def run(
         raise typer.BadParameter(
             "name an image with python3 that those clusters can pull", param_hint="--image"
         )
+    if workload is WorkloadName.WEBRTC:
+        if kubeconfig:
+            raise typer.BadParameter(
+                "the WebRTC sample's images and coturn are put into local clusters only",
+                param_hint="--workload",
+            )
+        check_sample()
     names = cases_of(case)
     load = trace_of(trace, seed)
     variant = Variant(reuse_seconds=reuse_seconds, across=across, warm=warm)
@@ -101,6 +133,7 @@ def run(
         "warm": warm,
         "reuse_seconds": reuse_seconds,
         "across": across,
+        "workload": workload.value,
     }
     folder = RunFolder(output or results_root() / folder_name(options))
     folder.begin(about("run", command_line(), options), written(load))
@@ -108,16 +141,16 @@ def run(
     for name in names:
         if name not in left:
             tell(f"{name}: stored already in {folder.path}")
-    grounds = Grounds(kubeconfig or [], clusters, nodes)
-    used = image if kubeconfig else PYTHON_IMAGE
-    if left and not kubeconfig:
+    grounds = Grounds(kubeconfig or [], clusters, nodes, workload, image or PYTHON_IMAGE)
+    if left and workload is WorkloadName.HTTP and not kubeconfig:
         with shown_progress() as progress:
             python_image(progress)
     for number, name in enumerate(left):
         minutes = (len(left) - number) * (load.seconds / speed + OVERHEAD_SECONDS) / 60
         tell(f"{name}: about {minutes:.0f} min to the end of all cases")
-        run_one(name, grounds, folder, load, used, variant, speed)
-    print(json.dumps(summary(folder, names) | {"machine": machine()}))
+        run_one(name, grounds, folder, load, variant, speed)
+    told = summary(folder, names) | {"report": drawn(folder), "machine": machine()}
+    print(json.dumps(told))
 
 
 def run_one(
@@ -125,21 +158,19 @@ def run_one(
     grounds: "Grounds",
     folder: RunFolder,
     load: Trace,
-    image: str,
     variant: Variant,
     speed: float,
 ) -> None:
     writer = folder.writer(name)
-    before, began = MachineLoad.now(), time.monotonic()
+    began = time.monotonic()
     try:
 
-        async def measure(clusters: list[LocalCluster]) -> None:
+        async def measure(clusters: list[LocalCluster]) -> dict[str, float]:
             async with grounds.entered(name, clusters) as where:
-                await run_case(
+                return await run_case(
                     name,
                     where,
                     load,
-                    image=image,
                     variant=variant,
                     speed=speed,
                     writer=writer,
@@ -147,10 +178,9 @@ def run_one(
                 )
 
         with grounds.made() as clusters:
-            asyncio.run(measure(clusters))
+            used = asyncio.run(measure(clusters))
     finally:
         writer.close()
-    used = before.until(MachineLoad.now())
     tell(
         f"{name}: done in {(time.monotonic() - began) / 60:.1f} min; "
         f"machine {used['busy_percent']} % busy, {used['stolen_percent']} % stolen"
@@ -160,10 +190,19 @@ def run_one(
 class Grounds:
     """Fresh local clusters for each case, or those that were named."""
 
-    def __init__(self, kubeconfigs: list[Path], clusters: int, nodes: int) -> None:
+    def __init__(
+        self,
+        kubeconfigs: list[Path],
+        clusters: int,
+        nodes: int,
+        workload: WorkloadName,
+        image: str,
+    ) -> None:
         self._named = [load_access(each) for each in kubeconfigs]
         self._clusters = clusters
         self._nodes = nodes
+        self._workload = workload
+        self._image = image
 
     @contextlib.contextmanager
     def made(self) -> Iterator[list[LocalCluster]]:
@@ -179,22 +218,30 @@ class Grounds:
         self, name: CaseName, clusters: list[LocalCluster]
     ) -> AsyncIterator[list[Ground]]:
         async with contextlib.AsyncExitStack() as stack:
+            light = HttpWorkload(self._image)
             grounds = [
-                Ground(client=await stack.enter_async_context(Client(access)))
+                Ground(client=await stack.enter_async_context(Client(access)), workload=light)
                 for access in self._named
             ]
+            filming = None
+            if self._workload is WorkloadName.WEBRTC:
+                filming = await stack.enter_async_context(films(FILMING))
             for cluster in clusters:
+                parts = {"api-server": main_processes(cluster)["kube-apiserver"].pid}
                 if name is CaseName.EDGEWISE:
                     client, platform = await stack.enter_async_context(
                         with_platform(cluster, gateway=True)
                     )
-                    parts = {"operator": platform.operator.pid}
+                    parts["operator"] = platform.operator.pid
                     if platform.gateway is not None:
                         parts["gateway"] = platform.gateway.pid
-                    grounds.append(Ground(client=client, parts=parts))
                 else:
                     client = await stack.enter_async_context(cluster.client())
-                    grounds.append(Ground(client=client))
+                used: Workload = light
+                if filming is not None:
+                    await load_images(cluster, tell)
+                    used = WebrtcWorkload(client, filming, await start_turn(cluster, client))
+                grounds.append(Ground(client=client, workload=used, parts=parts))
             yield grounds
 
 
@@ -215,6 +262,7 @@ def cases_of(words: list[str]) -> list[CaseName]:
 
 def folder_name(options: dict[str, Any]) -> str:
     parts = [f"run-{options['trace']}-{options['seed']}", f"x{options['speed']:g}"]
+    parts += [options["workload"]] if options["workload"] != WorkloadName.HTTP else []
     parts += [f"{options['clusters']}-clusters"] if options["clusters"] > 1 else []
     parts += [f"warm-{options['warm']}"] if options["warm"] else []
     parts += [f"reuse-{options['reuse_seconds']}"] if options["reuse_seconds"] else []
@@ -227,6 +275,17 @@ def summary(folder: RunFolder, names: list[CaseName]) -> dict[str, Any]:
         "cases": {name: figures_of(folder.records(name)) for name in names},
         "folder": str(folder.path),
     }
+
+
+def drawn(folder: RunFolder) -> str:
+    """The page of this run; what was measured is told without it, too."""
+    target = folder.path / "report.html"
+    try:
+        target.write_text(page([("Cases side by side", [run_chapter(folder)])]))
+    except (ModuleNotFoundError, OSError) as error:
+        tell(f"no report: {sentence(error)}")
+        return ""
+    return str(target)
 
 
 def tell(text: str) -> None:

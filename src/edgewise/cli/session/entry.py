@@ -26,6 +26,9 @@ SESSIONS = Entry(
         "run": LazyCommand(
             "edgewise.cli.bench.run", "One load for several designs, side by side.", single=True
         ),
+        "soak": LazyCommand(
+            "edgewise.cli.bench.soak", "People and trouble for a while, then a check.", single=True
+        ),
         "report": LazyCommand(
             "edgewise.cli.bench.report", "A page with pictures of all stored results.", single=True
         ),

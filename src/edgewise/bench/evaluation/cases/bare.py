@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from edgewise.bench.evaluation.cases.case import Case, Stage
 from edgewise.bench.evaluation.cases.retrying import RETRY_SECONDS, pauses
-from edgewise.bench.evaluation.workload import NAMESPACE, PORT, pod_spec
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Key
@@ -27,7 +27,7 @@ class BareCase(Case):
         self._made += 1
         name = f"{client}-{self._made}"
         self._of[client] = name
-        spec = pod_spec(self._stage.image)
+        spec = self._stage.workload.pod_spec()
         await self._stage.client.create(Pod.named(name, NAMESPACE, spec=spec))
 
     async def urls(self, session: str, client: str) -> AsyncIterator[str]:
@@ -35,9 +35,9 @@ class BareCase(Case):
         seen = await self._pods.until(
             key, lambda pod: pod is not None and pod.ready, f"{key} ready", self._stage.within
         )
-        async for _ in pauses(RETRY_SECONDS):
+        async for _ in pauses(RETRY_SECONDS, self._stage.within):
             if seen is not None:
-                yield f"http://{seen.status.pod_ip}:{PORT}/"
+                yield f"http://{seen.status.pod_ip}:{self._stage.workload.port}/"
 
     async def lost(self, session: str, client: str) -> None:
         await self.join(session, client)

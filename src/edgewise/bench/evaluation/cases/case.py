@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from edgewise.bench.evaluation.trace import Trace
-from edgewise.bench.evaluation.workload import NAMESPACE
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE, Workload
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.core import Namespace, Node
@@ -20,7 +20,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Where a case runs: a cluster with an empty namespace."""
 
     client: Client
-    image: str
+    workload: Workload
     # Of nodes, for those who need a port on one of them.
     addresses: Sequence[str]
     within: float  # seconds: for how long anything is waited for

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from edgewise.bench.evaluation.cases.case import Case, Stage
 from edgewise.bench.evaluation.cases.retrying import REFUSED_SECONDS, pauses
 from edgewise.bench.evaluation.trace import Trace
-from edgewise.bench.evaluation.workload import NAMESPACE, PORT, pod_spec
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.core import Service, ServicePort, ServiceSpec
 from edgewise.kube.objects import Key
@@ -24,11 +24,15 @@ class DeploymentCase(Case):
         self._port = 0
 
     async def prepare(self, trace: Trace) -> None:
-        template = {"metadata": {"labels": LABELS}, "spec": pod_spec(self._stage.image)}
+        template = {"metadata": {"labels": LABELS}, "spec": self._stage.workload.pod_spec()}
         spec = {"replicas": trace.peak, "selector": {"matchLabels": LABELS}, "template": template}
         await self._stage.client.create(Deployment.named(NAME, NAMESPACE, spec=spec))
         service = ServiceSpec(
-            type="NodePort", selector=LABELS, ports=[ServicePort(port=PORT, target_port=PORT)]
+            type="NodePort",
+            selector=LABELS,
+            ports=[
+                ServicePort(port=self._stage.workload.port, target_port=self._stage.workload.port)
+            ],
         )
         made = await self._stage.client.create(Service.named(NAME, NAMESPACE, spec=service))
         self._port = made.spec.ports[0].node_port
@@ -42,5 +46,5 @@ class DeploymentCase(Case):
     async def urls(self, session: str, client: str) -> AsyncIterator[str]:
         """Always the Service: each connection leads to a pod that kube-proxy picks."""
         nodes = self._stage.addresses
-        async for number in pauses(REFUSED_SECONDS):
+        async for number in pauses(REFUSED_SECONDS, self._stage.within):
             yield f"http://{nodes[number % len(nodes)]}:{self._port}/"

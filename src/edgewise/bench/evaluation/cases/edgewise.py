@@ -9,7 +9,7 @@ from edgewise.api.sessions import Session
 from edgewise.bench.evaluation.cases.case import Case, Stage
 from edgewise.bench.evaluation.cases.retrying import RETRY_SECONDS, pauses
 from edgewise.bench.evaluation.trace import Trace
-from edgewise.bench.evaluation.workload import NAMESPACE, PORT, pod_spec
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.kube.errors import NotFound
 from edgewise.kube.objects import Key
 from edgewise.runtime.awaiting import Waiting
@@ -43,8 +43,8 @@ class EdgewiseCase(Case):
             "name": "server",
             "maxClients": 1,
             "warmPods": self._warm,
-            "ports": [{"name": "http", "port": PORT}],
-            "template": {"spec": pod_spec(self._stage.image)},
+            "ports": [{"name": "http", "port": self._stage.workload.port}],
+            "template": {"spec": self._stage.workload.pod_spec()},
         }
         spec: dict[str, Any] = {"podTemplates": [pods], "timeoutSeconds": 0}
         if self._reuse_seconds:
@@ -81,7 +81,7 @@ class EdgewiseCase(Case):
             has = seen.status.clients.get(client) if seen is not None else None
             return has is not None and has.ready
 
-        async for _ in pauses(RETRY_SECONDS):
+        async for _ in pauses(RETRY_SECONDS, self._stage.within):
             seen = await self._sessions.until(
                 Key(NAMESPACE, session),
                 ready,

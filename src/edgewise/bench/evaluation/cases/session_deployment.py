@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from edgewise.bench.evaluation.cases.case import Case, Stage
 from edgewise.bench.evaluation.cases.retrying import REFUSED_SECONDS, pauses
-from edgewise.bench.evaluation.workload import NAMESPACE, PORT, pod_spec
+from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.kube.errors import AlreadyExists, KubeError, NotFound
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.core import Pod, Service, ServicePort, ServiceSpec
@@ -35,19 +35,24 @@ class SessionDeploymentCase(Case):
         self._replicas: dict[str, int] = {}
         self._scaling: dict[str, asyncio.Lock] = {}
         self._working: set[asyncio.Task[None]] = set()
+        # Of each session: set, and replaced, when there is another pod to try.
+        self._news: dict[str, asyncio.Event] = {}
         pods.cache.subscribe(self._pod_changed)
+        services.cache.subscribe(self._service_changed)
 
     async def create_session(self, session: str) -> None:
         labels = {SESSION: session}
-        template = {"metadata": {"labels": labels}, "spec": pod_spec(self._stage.image)}
+        template = {"metadata": {"labels": labels}, "spec": self._stage.workload.pod_spec()}
         spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-        await self._stage.client.create(Deployment.named(session, NAMESPACE, spec=spec))
+        with contextlib.suppress(AlreadyExists):
+            await self._stage.client.create(Deployment.named(session, NAMESPACE, spec=spec))
         self._replicas[session] = 0
         self._scaling[session] = asyncio.Lock()
 
     async def delete_session(self, session: str) -> None:
         self._replicas.pop(session, None)
         self._scaling.pop(session, None)
+        self._news.pop(session, None)
         with contextlib.suppress(NotFound):
             await self._stage.client.delete(
                 Deployment, session, NAMESPACE, propagation="Background"
@@ -56,19 +61,25 @@ class SessionDeploymentCase(Case):
     async def join(self, session: str, client: str) -> None:
         """One writer, so no two joins overwrite each other's number."""
         async with self._scaling[session]:
-            self._replicas[session] += 1
+            wanted = self._replicas[session] + 1
             await self._stage.client.patch(
                 Deployment,
                 session,
                 NAMESPACE,
-                body={"spec": {"replicas": self._replicas[session]}},
+                body={"spec": {"replicas": wanted}},
                 subresource="scale",
             )
+            self._replicas[session] = wanted  # asked twice, it is still one more
 
     async def urls(self, session: str, client: str) -> AsyncIterator[str]:
-        """The pods of the session in turn, the newest first: it is the likeliest to be free."""
+        """The pods of the session in turn, the newest first: it is the likeliest to be free.
+
+        When another pod is ready, the next round begins at once.
+        """
         node = self._stage.addresses[0]
-        async for _ in pauses(REFUSED_SECONDS):
+        async for _ in pauses(
+            REFUSED_SECONDS, self._stage.within, sooner=lambda: self._news_of(session)
+        ):
             ports = {
                 each.spec.selector.get(POD, ""): each.spec.ports[0].node_port
                 for each in self._services.cache
@@ -86,7 +97,20 @@ class SessionDeploymentCase(Case):
             for pod in ready:
                 yield f"http://{node}:{ports[pod.metadata.name]}/"
 
+    def _service_changed(self, old: Service | None, new: Service | None, _bulk: bool) -> None:
+        if old is None and new is not None:
+            self._tell(new.spec.selector.get(SESSION, ""))
+
+    def _news_of(self, session: str) -> asyncio.Event:
+        return self._news.setdefault(session, asyncio.Event())
+
+    def _tell(self, session: str) -> None:
+        if (news := self._news.pop(session, None)) is not None:
+            news.set()
+
     def _pod_changed(self, old: Pod | None, new: Pod | None, _bulk: bool) -> None:
+        if new is not None and new.ready and not (old is not None and old.ready):
+            self._tell(new.metadata.labels.get(SESSION, ""))
         if new is None or SESSION not in new.metadata.labels or POD in new.metadata.labels:
             return
         if not new.status.pod_ip or new.metadata.deletion_timestamp is not None:
@@ -104,7 +128,13 @@ class SessionDeploymentCase(Case):
             name,
             NAMESPACE,
             spec=ServiceSpec(
-                type="NodePort", selector=selector, ports=[ServicePort(port=PORT, target_port=PORT)]
+                type="NodePort",
+                selector=selector,
+                ports=[
+                    ServicePort(
+                        port=self._stage.workload.port, target_port=self._stage.workload.port
+                    )
+                ],
             ),
         )
         # It goes with its pod.

@@ -17,6 +17,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     text: str = ""
+    points: Sequence[str] = ()  # sentences, each for itself
     svg: str = ""
     name: str = ""  # of the picture's file in the docs
     table: Table | None = None

@@ -9,6 +9,7 @@ from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.records import Kind
 from edgewise.bench.evaluation.report.chapters import Chapter, Section, Table, number
 from edgewise.bench.evaluation.report.drawing import boxes, distribution
+from edgewise.bench.evaluation.report.the_text import CLUSTERS, MORE_CLUSTERS, REUSE
 from edgewise.bench.evaluation.results import RunFolder
 
 OURS = "edgewise"
@@ -46,8 +47,10 @@ def _latencies(runs: dict[str, RunFolder]) -> list[Section]:
     return [
         Section(
             title=f"{word} latency",
-            text="Figure 5.6. The text: with three clusters 80 % of recoveries below 10 s.",
-            svg=distribution({name: _seconds(run, kind) for name, run in runs.items()}, "seconds"),
+            text=MORE_CLUSTERS,
+            svg=distribution(
+                {name: _seconds(run, kind) for name, run in runs.items()}, "seconds", CLUSTERS[kind]
+            ),
             name=f"clusters-{kind.value}",
         )
         for word, kind in (("Connection", Kind.CONNECT), ("Recovery", Kind.RECOVER))
@@ -70,7 +73,7 @@ def _reuse(runs: dict[str, RunFolder]) -> list[Section]:
     return [
         Section(
             title="Connection latency by how long a pod is kept",
-            text="Figure 5.7: what is kept longer is reused more often, and costs memory.",
+            text=REUSE,
             svg=boxes({name: _seconds(run, Kind.CONNECT) for name, run in runs.items()}, "", "s"),
             name="reuse",
             table=Table(head=head, rows=rows),

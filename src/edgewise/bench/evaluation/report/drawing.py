@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 Series = Mapping[str, Sequence[float]]
+Marks = Mapping[str, Sequence[tuple[float, float]]]
 Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 # Told apart without colour too: each has its own dashes.
@@ -37,6 +39,7 @@ def picture(x: str, y: str, *, log_x: bool = False) -> Iterator[tuple[Any, io.St
         axes.grid(alpha=0.3)
         if log_x:
             axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:g}")
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         out = io.StringIO()
@@ -59,14 +62,16 @@ def styles() -> Iterator[dict[str, Any]]:
         yield {"color": "#000000", "linestyle": "-"}
 
 
-def distribution(series: Series, x: str) -> str:
-    """CDFs, one for each name."""
+def distribution(series: Series, x: str, marks: Marks = MappingProxyType({})) -> str:
+    """CDFs, one for each name; `marks` are points that others report, by the same names."""
     with picture(x, "share", log_x=True) as (axes, out):
         for (name, values), style in zip(series.items(), styles(), strict=False):
             ordered = sorted(values)
             if ordered:
                 shares = [(place + 1) / len(ordered) for place in range(len(ordered))]
                 axes.step([ordered[0], *ordered], [0, *shares], where="post", label=name, **style)
+            for seconds, share in marks.get(name, ()):
+                axes.plot([seconds], [share], marker="x", color=style["color"], clip_on=False)
         axes.set_ylim(0, 1)
     return svg(out)
 

@@ -62,6 +62,10 @@ def _section(section: Section) -> str:
     parts = [f"<h4>{html.escape(section.title)}</h4>"]
     if section.text:
         parts.append(f"<p>{html.escape(section.text)}</p>")
+    if section.points:
+        parts.append(
+            "<ul>" + "".join(f"<li>{html.escape(p)}</li>" for p in section.points) + "</ul>"
+        )
     if section.svg:
         parts.append(f"<figure>{section.svg}</figure>")
     if section.table is not None:

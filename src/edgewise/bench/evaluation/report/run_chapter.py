@@ -9,46 +9,77 @@ from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.report.chapters import Chapter, Section, Table, number
 from edgewise.bench.evaluation.report.drawing import distribution, exceeded, over_time
+from edgewise.bench.evaluation.report.the_text import (
+    CASES,
+    CONNECT,
+    MEMORY,
+    PROCESSOR,
+    RECOVER,
+    TRACE,
+)
+from edgewise.bench.evaluation.report.verdicts import (
+    FLOOR,
+    OURS,
+    SCOPED,
+    STATIC,
+    memory_verdicts,
+    timing_verdict,
+    verdicts,
+)
 from edgewise.bench.evaluation.results import RunFolder
 from edgewise.bench.evaluation.trace import populations, read_file
 
-OURS = "edgewise"
-FLOOR = "bare"
-# What the text (seed 000, chapter 5) says of its own runs, on other machines.
-SEED_CONNECT = "The text: 80 % of connections below 10 s, 32 s at most (figure 5.4)."
-SEED_RECOVER = "The text: below 40 s; its baselines up to 400 s (figure 5.5)."
-SEED_MEMORY = "The text: up to 50 % below the static baseline (figure 5.2)."
+ORDER = (OURS, STATIC, SCOPED, FLOOR)
 
 Records = Mapping[str, Sequence[Record]]
 
 
 def run_chapter(folder: RunFolder) -> Chapter:
     about = folder.about()
-    records = {case: folder.records(case) for case in folder.cases()}
+    cases = sorted(folder.cases(), key=lambda case: ORDER.index(case) if case in ORDER else 9)
+    records = {case: folder.records(case) for case in cases}
     figures = {case: figures_of(found) for case, found in records.items()}
-    speed = about.options.get("speed", 1)
+    speed = float(about.options.get("speed", 1))
     compressed = f" Time was compressed {speed:g} times." if speed != 1 else ""
     unfinished = [case for case in records if not folder.is_done(case)]
     note = f" Not finished: {', '.join(unfinished)}." if unfinished else ""
+    told = [
+        *verdicts(figures),
+        *memory_verdicts(records, speed),
+        *timing_verdict(figures, speed),
+    ]
     return Chapter(
         title=title_of(about.options),
         about=about,
         sections=[
+            Section(title="What this says", points=told),
             Section(
-                title="Load", text=f"Figure 5.1.{compressed}{note}", svg=_load(folder), name="load"
+                title="Load", text=f"{TRACE}{compressed}{note}", svg=_load(folder), name="load"
             ),
-            _latency("Connection latency", SEED_CONNECT, records, figures, Kind.CONNECT),
-            _latency("Recovery latency", SEED_RECOVER, records, figures, Kind.RECOVER),
-            *_use("Memory of the pods", "MB", SEED_MEMORY, records, lambda each: each.pods_mb),
-            *_use("Processor of the pods", "cores", "", records, lambda each: each.pods_cpu),
+            _latency("Connection latency", CONNECT, records, figures, Kind.CONNECT),
+            _latency("Recovery latency", RECOVER, records, figures, Kind.RECOVER),
+            *_use(
+                "Memory of the pods", "MB", MEMORY, records, lambda each: each.pods_mb, speed=speed
+            ),
+            *_use(
+                "Processor of the pods",
+                "cores",
+                PROCESSOR,
+                records,
+                lambda each: each.pods_cpu,
+                speed=speed,
+            ),
             Section(title="All figures", table=_table(figures)),
-            Section(title="What this says", text=" ".join(verdicts(figures))),
         ],
     )
 
 
 def title_of(options: Mapping[str, Any]) -> str:
     parts = [f"trace {options.get('trace')}, seed {options.get('seed')}"]
+    if (speed := options.get("speed", 1)) != 1:
+        parts.append(f"{speed:g} times as fast")
+    if (workload := options.get("workload", "http")) != "http":
+        parts.append(workload)
     if (clusters := options.get("clusters", 1)) > 1:
         parts.append(f"{clusters} clusters")
     if warm := options.get("warm"):
@@ -56,29 +87,6 @@ def title_of(options: Mapping[str, Any]) -> str:
     if reuse := options.get("reuse_seconds"):
         parts.append(f"reuse for {reuse} s" + (" across sessions" if options.get("across") else ""))
     return ", ".join(parts)
-
-
-def verdicts(figures: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Where Edgewise is better and where it is not, in sentences, by the figures alone."""
-    ours = figures.get(OURS)
-    if ours is None:
-        return ["Edgewise was not among the cases."]
-    found = []
-    for word, key in (("connection", "connect_s"), ("recovery", "recover_s")):
-        for case, theirs in figures.items():
-            if case == OURS:
-                continue
-            shares = [each for each in ("p5", "p50", "p80", "p95", "max") if each in theirs[key]]
-            better = [each for each in shares if ours[key].get(each, 1e9) < theirs[key][each]]
-            worse = [each for each in shares if each not in better]
-            found.append(
-                f"{word.capitalize()} beside {case}: lower at {', '.join(better) or 'none'}; "
-                f"not lower at {', '.join(worse) or 'none'}."
-            )
-            if case == FLOOR and ours[key].get("p50") and theirs[key].get("p50"):
-                times = ours[key]["p50"] / theirs[key]["p50"]
-                found.append(f"Its p50 is {times:.2f} times the floor.")
-    return found
 
 
 def _load(folder: RunFolder) -> str:
@@ -109,20 +117,26 @@ def _latency(
     return Section(
         title=title,
         text=seed,
-        svg=distribution(series, "seconds"),
+        svg=distribution(series, "seconds", CASES[kind]),
         name=kind.value,
         table=Table(head=["case", *shares], rows=rows),
     )
 
 
 def _use(
-    title: str, unit: str, seed: str, records: Records, value: Callable[[Record], float]
+    title: str,
+    unit: str,
+    seed: str,
+    records: Records,
+    value: Callable[[Record], float],
+    *,
+    speed: float,
 ) -> list[Section]:
     use = {
         case: [each for each in found if each.kind is Kind.USE] for case, found in records.items()
     }
     lines = {
-        case: ([each.at / 60 for each in found], [value(each) for each in found])
+        case: ([each.at * speed / 60 for each in found], [value(each) for each in found])
         for case, found in use.items()
     }
     word = title.split(" ", maxsplit=1)[0].lower()
@@ -163,6 +177,9 @@ def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
                 number(found["cpu_percent"].get("max")),
                 number(found["tries"]),
                 number(found["left_waiting"]),
+                number(found["api_writes_per_connection"]),
+                number(found["machine"].get("busy_percent")),
+                number(found["machine"].get("stolen_percent")),
                 number(found["late_ms"].get("max")),
                 parts or "–",
             ]
@@ -175,6 +192,9 @@ def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
         "max",
         "tries",
         "left while waiting",
+        "API writes a connection",
+        "machine busy, %",
+        "stolen, %",
         "events late by, ms at most",
         "beside the pods",
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from edgewise.bench.evaluation.report.chapters import Chapter, Section, Table, number
-from edgewise.bench.evaluation.report.drawing import bars
+from edgewise.bench.evaluation.report.drawing import bars, over_time
 from edgewise.bench.evaluation.results import Stored
 
 # One small function for a bench that wants a picture: its figures → an SVG, or nothing.
@@ -23,7 +23,18 @@ def join_picture(figures: Mapping[str, Any]) -> str:
     return bars(ways, "seconds, p50") if ways else ""
 
 
-PICTURES: dict[str, Picture] = {"join": join_picture}
+def soak_picture(figures: Mapping[str, Any]) -> str:
+    """What each program held whenever it was weighed."""
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    for weight in figures.get("weights") or []:
+        for name, held in weight["programs"].items():
+            minutes, megabytes = lines.setdefault(name, ([], []))
+            minutes.append(weight["after_s"] / 60)
+            megabytes.append(held["memory_mb"])
+    return over_time(lines, "MB without any client") if lines else ""
+
+
+PICTURES: dict[str, Picture] = {"join": join_picture, "soak": soak_picture}
 
 
 def stored_chapter(found: Stored, older: int) -> Chapter:

@@ -1,0 +1,87 @@
+"""`edgewise bench run`, `soak` and `report`: what is asked for wrongly is told in a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from edgewise.bench.evaluation.generating import generated
+from edgewise.bench.evaluation.records import Kind, Record
+from edgewise.bench.evaluation.results import ResultsError, RunFolder, about, store
+from edgewise.bench.evaluation.trace import TraceError, written
+from edgewise.cli.bench import report, run, soak
+from edgewise.cli.bench.storing import RESULTS
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(RESULTS, str(tmp_path / "results"))
+    return tmp_path / "results"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    {
+        "a speed that stands still": (["--speed", "0"], "say more than 0, up to 1000"),
+        "a case that is none": (["--case", "magic"], "there is no case 'magic'"),
+        "clusters without an image": (["--kubeconfig", "x"], "name an image with python3"),
+        "WebRTC elsewhere": (
+            ["--kubeconfig", "x", "--image", "y", "--workload", "webrtc"],
+            "into local clusters only",
+        ),
+    }.values(),
+)
+def test_a_run_that_cannot_be_is_refused(words: list[str], sentence: str, results: Path) -> None:
+    done = CliRunner().invoke(run.app, words)
+    assert done.exit_code == 2
+    assert sentence in " ".join(done.output.replace("│", " ").split())
+    assert not results.exists()
+
+
+def test_a_trace_that_was_cut_makes_no_folder(tmp_path: Path, results: Path) -> None:
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(written(generated("a", 1))[:-9])
+    done = CliRunner().invoke(run.app, ["--trace", str(cut)])
+    assert isinstance(done.exception, TraceError)
+    assert not results.exists()
+
+
+def test_a_folder_of_another_run_keeps_what_it_has(results: Path) -> None:
+    made = RunFolder(results / "x")
+    made.begin(about("run", "another", {"trace": "b"}), b"trace")
+    before = sorted(each.read_bytes() for each in made.path.iterdir())
+    done = CliRunner().invoke(run.app, ["--trace", "a", "-o", str(made.path)])
+    assert isinstance(done.exception, ResultsError)
+    assert sorted(each.read_bytes() for each in made.path.iterdir()) == before
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "1e9"])
+def test_a_soak_has_a_length(minutes: str) -> None:
+    assert CliRunner().invoke(soak.app, ["--minutes", minutes]).exit_code == 2
+
+
+def test_a_report_needs_results_and_tells_every_figure_for_programs_too(
+    results: Path, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(report.app, [str(results)])
+    assert isinstance(done.exception, ResultsError)
+    made = RunFolder(results / "run-a")
+    options = {"trace": "a", "seed": 1, "speed": 1}
+    made.begin(about("run", "edgewise bench run", options), written(generated("a", 1)))
+    writer = made.writer("edgewise")
+    writer.keep(Record(kind=Kind.CONNECT, at=1, seconds=0.5))
+    writer.close()
+    store(results, about("soak", "edgewise bench soak", {}), {"violations": []})
+    pictures = tmp_path / "pictures"
+    done = CliRunner().invoke(report.app, [str(results), "--pictures", str(pictures)])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert "<svg" in Path(told["report"]).read_text()
+    assert sorted(told["pictures"]) == sorted(each.name for each in pictures.glob("*.svg"))
+    figures = json.loads((pictures / "results.json").read_text())
+    assert figures == json.loads(Path(told["results"]).read_text())
+    assert figures["runs"]["run-a"]["cases"]["edgewise"]["connect_s"]["p50"] == 0.5
+    assert figures["benches"]["soak"]["figures"] == {"violations": []}

@@ -1,0 +1,65 @@
+"""Who is refused tries again, sooner when there is news, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from edgewise.bench.evaluation.cases.retrying import pauses
+from edgewise.bench.evaluation.evaluation import compressed
+from edgewise.bench.evaluation.visiting import insist
+from edgewise.kube.errors import Forbidden, Unreachable
+from edgewise.runtime.awaiting import WaitedInVain
+
+
+async def test_tries_end_with_a_sentence() -> None:
+    tried = []
+
+    async def client() -> None:
+        async for number in pauses(0.001, 0.05):
+            tried.append(number)
+
+    with pytest.raises(WaitedInVain, match="no pod took the client within 0 s"):
+        await client()
+    assert tried == list(range(len(tried)))
+    assert tried
+
+
+async def test_news_that_come_during_a_try_end_the_pause_after_it() -> None:
+    news: list[asyncio.Event] = []
+
+    def sooner() -> asyncio.Event:
+        news.append(asyncio.Event())
+        return news[-1]
+
+    async with asyncio.timeout(30):  # two pauses of an hour
+        async for number in pauses(3600, 7200, sooner=sooner):
+            if number == 2:
+                break
+            news[-1].set()
+
+
+async def test_a_call_without_an_answer_is_repeated_and_a_refusal_is_not() -> None:
+    calls = []
+
+    async def call() -> None:
+        calls.append(1)
+        if len(calls) < 3:
+            raise Unreachable("no answer")
+
+    await insist(call)
+    assert len(calls) == 3
+
+    async def refused() -> None:
+        calls.append(1)
+        raise Forbidden(403, "Forbidden", "no")
+
+    with pytest.raises(Forbidden):
+        await insist(refused)
+    assert len(calls) == 4
+
+
+def test_a_time_of_the_trace_is_compressed_like_the_rest() -> None:
+    assert [compressed(seconds, 10) for seconds in (0, 2, 10, 60)] == [0, 1, 1, 6]
+    assert compressed(40, 1) == 40
