@@ -32,6 +32,8 @@ OWNER_UID = f"{GROUP}/owner-uid"  # of the SubNamespace that asked for it
 DISABLED = f"{GROUP}/disabled"  # "true": only Kubernetes and the operator write there
 NETWORK = f"{GROUP}/network"  # "open": NetworkPolicies there need not stay within the tenant
 OPEN = "open"
+# Of a namespace, and of a node: the slice that it is in. It is the key of the node's taint, too.
+SLICE = f"{GROUP}/slice"
 # What the operator keeps in a tenant's namespace.
 MANAGED = f"{GROUP}/managed"
 # Annotations.
@@ -252,6 +254,12 @@ class SubNamespaceSpec(Record):
             "scope is immutable, because the name of the namespace follows from it: make a new one",
             field_path=".scope",
         ),
+        Rule(
+            "has(self.sliceClaim) == has(oldSelf.sliceClaim) && (!has(self.sliceClaim) || "
+            "self.sliceClaim == oldSelf.sliceClaim)",
+            "sliceClaim is immutable: delete this one and make a new one",
+            field_path=".sliceClaim",
+        ),
     )
 
     workspace: Workspace | None = None
@@ -259,7 +267,10 @@ class SubNamespaceSpec(Record):
     scope: Literal["Local", "Federated"] = "Local"
     """Federated: the name of the namespace is one that no other cluster makes."""
     resources: Amounts = {}
-    """What the child gets of the parent's quota; a name that is left out is 0."""
+    """What the child gets of the parent's quota; a name that is left out is 0. With sliceClaim,
+    and no resources at all, it is what the nodes of the slice have."""
+    slice_claim: Label | None = None
+    """A SliceClaim in this namespace: the child's pods run on the nodes of its slice alone."""
     expires_at: datetime | None = None
     """When the child is deleted."""
     labels: Annotated[

@@ -346,15 +346,26 @@ class Client:
             body=msgspec.json.encode(options) if options else None,
         )
 
-    async def evict(self, name: str, namespace: str, *, grace_seconds: int | None = None) -> None:
-        """Delete a pod if its disruption budget allows it, else `TooManyRequests`."""
+    async def evict(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        grace_seconds: int | None = None,
+        uid: str | None = None,
+    ) -> None:
+        """Delete a pod if its disruption budget allows it, else `TooManyRequests`. With `uid`
+        never a successor of the same name (`Conflict`)."""
         eviction: Json = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
         }
-        if grace_seconds is not None:
-            eviction["deleteOptions"] = {"gracePeriodSeconds": grace_seconds}
+        options = _present(
+            gracePeriodSeconds=grace_seconds, preconditions=_present(uid=uid) or None
+        )
+        if options:
+            eviction["deleteOptions"] = options
         await self.request(
             "POST", _pod_path(namespace, name, "eviction"), body=msgspec.json.encode(eviction)
         )

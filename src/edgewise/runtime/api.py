@@ -253,11 +253,16 @@ class Api:
         self._bury(obj)
         return False
 
-    async def evict(self, pod: Object) -> None:
-        """Delete a pod if its disruption budget allows, else TooManyRequests."""
-        key = pod.key
+    async def evict(self, pod: Object, *, grace_seconds: int | None = None) -> None:
+        """Delete exactly this pod if its disruption budget allows, else TooManyRequests."""
+        key, uid = pod.key, pod.metadata.uid or None
         await self._call(
-            "evict", type(pod), lambda: self._client.evict(key.name, key.namespace), key
+            "evict",
+            type(pod),
+            lambda: self._client.evict(
+                key.name, key.namespace, grace_seconds=grace_seconds, uid=uid
+            ),
+            key,
         )
         await self._read_again(pod.KIND, key)
 

@@ -18,6 +18,7 @@ from edgewise.api.tenancy import (
     Tenant,
     TenantResourceQuota,
 )
+from edgewise.api.tenancy_slices import SliceClaim
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.authorization import SelfSubjectReview
@@ -102,6 +103,7 @@ class TenantController(Controller[Tenant]):
     wakes_on_status = False
     watches = (
         mapped(SubNamespace, tree_of_namespaced),
+        mapped(SliceClaim, tree_of_namespaced),
         mapped(Namespace, trees_of_namespace, labels=TENANT_UID),
         mapped(TenantResourceQuota, tree_of_quota),
         mapped(RoleBinding, tree_of_namespaced, labels=f"{MANAGED}=true"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgewise.api.tenancy import SubNamespace, Tenant, TenantResourceQuota
 from edgewise.api.tenancy_requests import REQUESTS
+from edgewise.api.tenancy_slices import Slice, SliceClaim
 from edgewise.domain import Built, Context, Domain
 from edgewise.tenancy.controller import TenantController
 from edgewise.tenancy.metrics import TenancyMetrics
@@ -18,6 +19,10 @@ from edgewise.tenancy.requests.controller import (
 from edgewise.tenancy.requests.webhooks import webhooks
 from edgewise.tenancy.rights import RIGHTS
 from edgewise.tenancy.roles import ROLES
+from edgewise.tenancy.slices import rights as slice_rights
+from edgewise.tenancy.slices.claim_controller import SliceClaimController
+from edgewise.tenancy.slices.controller import SliceController
+from edgewise.tenancy.slices.webhooks import webhooks as slice_webhooks
 
 
 def build(context: Context) -> Built:
@@ -28,16 +33,21 @@ def build(context: Context) -> Built:
             TenantRequestController(),
             RoleRequestController(),
             ClusterRoleRequestController(),
+            SliceClaimController(),
+            SliceController(context.caches, metrics=metrics),
         ),
-        webhooks=webhooks(context.client, context.caches),
+        webhooks=(
+            *webhooks(context.client, context.caches),
+            *slice_webhooks(context.caches),
+        ),
     )
 
 
 TENANCY = Domain(
     name="tenancy",
-    kinds=(Tenant, SubNamespace, TenantResourceQuota, *REQUESTS),
+    kinds=(Tenant, SubNamespace, TenantResourceQuota, *REQUESTS, Slice, SliceClaim),
     build=build,
     cluster_objects=(*ROLES, *request_roles.ROLES, *POLICIES),
     settings=(PARAMETERS,),
-    rights=(*RIGHTS, *request_roles.RIGHTS),
+    rights=(*RIGHTS, *request_roles.RIGHTS, *slice_rights.RIGHTS),
 )

@@ -30,6 +30,12 @@ class TenancyMetrics:
             buckets=_BUCKETS,
             registry=where,
         )
+        self._drained = Histogram(
+            "edgewise_tenancy_drain_seconds",
+            "From the first pod that has to leave a slice to the moment when all are gone.",
+            buckets=_BUCKETS,
+            registry=where,
+        )
         self._trees: dict[str, Tally[str]] = {}
         self._sum: Tally[str] = Tally()
 
@@ -53,6 +59,9 @@ class TenancyMetrics:
         self._sum.update(found)
         for state in State:
             self._namespaces.labels(state.value).set(self._sum[state.value])
+
+    def drained(self, seconds: float) -> None:
+        self._drained.observe(max(0.0, seconds))
 
     def established(self, tenant: Tenant, now: float) -> None:
         born = tenant.metadata.creation_timestamp

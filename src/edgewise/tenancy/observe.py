@@ -8,12 +8,14 @@ from datetime import datetime
 from edgewise.api.tenancy import (
     OWNER_UID,
     PARENT,
+    SLICE,
     TENANT,
     Subject,
     SubNamespace,
     Tenant,
     TenantResourceQuota,
 )
+from edgewise.api.tenancy_slices import SliceClaim
 from edgewise.kube.kinds.core import LimitRange, Namespace, ResourceQuota
 from edgewise.kube.kinds.networking import NetworkPolicy
 from edgewise.kube.kinds.rbac import RoleBinding
@@ -142,6 +144,7 @@ def _child(
         if space.owner is not None and space.owner not in people:
             people = (*people, space.owner)
     path = (*above.path, above.name)
+    claim, in_slice = _slice(source, above, name, cache)
     return _branch(
         name,
         cache,
@@ -151,6 +154,8 @@ def _child(
         people=people,
         foreign=taken,
         source=source,
+        claim=claim,
+        in_slice=in_slice,
         barred=len(path) > root.spec.max_depth or _never(source),
     )
 
@@ -165,6 +170,8 @@ def _branch(
     people: tuple[Subject, ...],
     foreign: bool,
     source: SubNamespace | None = None,
+    claim: SliceClaim | None = None,
+    in_slice: str = "",
     barred: bool = False,
 ) -> Branch:
     kept = Key(name, KEPT)
@@ -180,9 +187,25 @@ def _branch(
         quota=cache[ResourceQuota].get(kept),
         enabled=enabled,
         people=people,
+        claim=claim,
+        slice=in_slice,
         foreign=foreign,
         barred=barred,
     )
+
+
+def _slice(
+    source: SubNamespace, above: Branch, name: str, cache: CacheView
+) -> tuple[SliceClaim | None, str]:
+    """Its claim, and the slice it is in. What lies below a namespace in a slice is in it, too. One
+    that lost its slice stays what it was: its pods have no node then, rather than shared ones."""
+    wanted = source.spec.slice_claim
+    if wanted is None:
+        return None, above.slice
+    found = cache[Namespace].find(name)
+    before = found.metadata.labels.get(SLICE, "") if found is not None else ""
+    claim = cache[SliceClaim].find(wanted, above.name)
+    return claim, (claim.status.slice if claim is not None else "") or before
 
 
 def _asker(tenant: Tenant) -> str:

@@ -35,7 +35,7 @@ _VIEWER = (
     _rule("", ("namespaces",), ("get",)),
     _rule("events.k8s.io", ("events",), LOOK),
     _rule("networking.k8s.io", ("networkpolicies",), LOOK),
-    _rule(GROUP, ("subnamespaces",), LOOK),
+    _rule(GROUP, ("subnamespaces", "sliceclaims"), LOOK),
 )
 _COLLABORATOR = (
     *_VIEWER,
@@ -54,7 +54,7 @@ _ADMIN = (
     _rule(RBAC, ("roles", "rolebindings"), ALL),
     DECIDE_HERE,
 )
-_OWNER = (*_ADMIN, _rule(GROUP, ("subnamespaces",), WRITE))
+_OWNER = (*_ADMIN, _rule(GROUP, ("subnamespaces", "sliceclaims"), WRITE))
 
 ROLES = tuple(
     ClusterRole.named(name, rules=[*rules])

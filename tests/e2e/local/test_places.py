@@ -136,8 +136,9 @@ def held(cluster: LocalCluster, found: dict[str, list[float]]) -> None:
 
 
 async def test_ten_round_trips_to_pods(cluster: LocalCluster, addresses: dict[str, str]) -> None:
+    # Of those that begin together, none may be the first to ask where the node is: one round more.
     seen = await asyncio.gather(
-        *(connections(cluster, address, PORT, 5) for address in addresses.values())
+        *(connections(cluster, address, PORT, 12) for address in addresses.values())
     )
     held(cluster, {pod: took for found in seen for pod, took in found.items()})
 

@@ -107,7 +107,14 @@ async def test_a_service_is_found_by_name_and_balances(client: Client, probe: Po
         "    url = 'http://web.default.svc.cluster.local/'\n"
         "    print(urllib.request.urlopen(url, timeout=5).read().decode())\n"
     )
-    answers = [line.split() for line in (await run_python(client, "probe", code)).splitlines()]
+    answers: list[list[str]] = []
+
+    async def all_answer() -> None:
+        said = await run_python(client, "probe", code)
+        answers[:] = [line.split() for line in said.splitlines()]
+
+    # kube-proxy hears of ready pods when everybody does, and needs a moment then.
+    await eventually(all_answer, within=30)
     # Pods see the asking pod itself, not an address that somebody put before it.
     assert {address for _, address in answers} == {probe.status.pod_ip}
     assert len({name for name, _ in answers}) >= 5
@@ -124,7 +131,7 @@ async def test_the_host_reaches_node_ports_pods_and_services(
             assert (await fetch(address, NODE_PORT)).startswith("web-")
 
         # kube-proxy hears of ready pods when everybody does, and needs a moment then.
-        await eventually(answers, within=10, not_yet=(ConnectionRefusedError,))
+        await eventually(answers, within=30, not_yet=(ConnectionRefusedError,))
     pod = (await client.list(Pod, "default", labels="app=web")).items[0]
     assert (await fetch(pod.status.pod_ip)).split() == [
         pod.metadata.name,

@@ -21,7 +21,7 @@ from edgewise.api.tenancy import (
     Workspace,
 )
 from edgewise.kube.client import Client
-from edgewise.kube.errors import NotFound
+from edgewise.kube.errors import Forbidden, NotFound
 from edgewise.kube.kinds.core import (
     Namespace,
     Pod,
@@ -67,8 +67,19 @@ class Rig:
     async def pod(self, namespace: str, name: str = "", **spec: Any) -> None:
         document = pod(**spec)
         document["metadata"]["name"] = name or f"p-{secrets.token_hex(3)}"
-        path = Pod.KIND.path(namespace)
-        await self.owner.request("POST", path, body=msgspec.json.encode(document))
+        path, body = Pod.KIND.path(namespace), msgspec.json.encode(document)
+
+        async def judged() -> bool:
+            try:
+                await self.owner.request("POST", path, body=body)
+            except Forbidden as error:
+                # Kubernetes lets nothing in until its quota controller has counted once.
+                if "status unknown for quota" in str(error):
+                    return False
+                raise
+            return True
+
+        await eventually(judged, within=60)
 
     async def hard(self, namespace: str, name: str = "pods") -> int:
         found = await self.admin.get(ResourceQuota, KEPT, namespace)

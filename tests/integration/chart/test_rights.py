@@ -252,6 +252,13 @@ ELSEWHERE = {
         for part in ("", "/status")
     ),
     ("tenancy.edgewise.dev", "tenantresourcequotas"),
+    # What slices need: tests/integration/tenancy/slices runs them with these rights.
+    ("", "pods/eviction"),
+    *(
+        ("tenancy.edgewise.dev", f"{kind}{part}")
+        for kind in ("slices", "sliceclaims")
+        for part in ("", "/status")
+    ),
 }
 
 
@@ -270,6 +277,8 @@ def needed_at_other_times(group, resource, verb):
     if resource.endswith("/finalizers"):
         return True  # the API server asks for it on its own
     return (group, resource, verb) in AT_OTHER_TIMES | {
+        ("", "nodes", "get"),  # of slices, too
+        ("", "nodes", "patch"),
         ("events.k8s.io", "events", "patch"),  # the same thing said again is counted
         ("exposure.edgewise.dev", "portclaims", "patch"),  # of an operator that crashed
         ("", "pods/exec", "create"),  # what later versions ask for instead of get

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from edgewise.api.tenancy_requests import NAME_PATTERN, ClusterRoleRequest, RoleRequest
-from edgewise.cli.tenant.reading import BadTenantOption
-from edgewise.cli.tenant.request import _for_role, _moment, request
+from edgewise.cli.tenant.reading import BadTenantOption, moment
+from edgewise.cli.tenant.request import _for_role, request
 from edgewise.tenancy.requests.names import new_name
 
 
@@ -70,7 +70,7 @@ def test_refused(sentence: str) -> None:
 
 def test_a_moment_has_a_zone() -> None:
     with pytest.raises(BadTenantOption, match="write it like"):
-        _moment("2090-01-01T00:00:00")
-    found = _moment("2090-01-01T00:00:00Z")
+        moment("2090-01-01T00:00:00")
+    found = moment("2090-01-01T00:00:00Z")
     assert found is not None
     assert found.year == 2090

@@ -18,7 +18,8 @@ TENANCY = Entry(
                 ),
                 "deny": LazyCommand("edgewise.cli.tenant.deny", "Refuse a request.", single=True),
             },
-        )
+        ),
+        "slice": LazyCommand("edgewise.cli.tenant.slices", "Nodes for one tenant alone."),
     },
     bench={
         "tenancy": LazyCommand(

@@ -2,6 +2,9 @@
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
 
 from edgewise.api.tenancy import Subject
 from edgewise.runtime.errors import ServiceError
@@ -52,4 +55,21 @@ def resources(given: Iterable[str]) -> dict[str, int | str]:
         amounts(found)
     except NotAQuantity as error:
         raise BadTenantOption(str(error)) from error
+    return found
+
+
+def moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        found = msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        found = None
+    now = datetime.now(UTC)
+    if found is None or found.tzinfo is None:
+        raise BadTenantOption(
+            f"--until {text!r} is no moment: write it like {now:%Y-%m-%dT%H:%M:%SZ}"
+        )
+    if found <= now:
+        raise BadTenantOption(f"--until {text} is past: it is {now:%Y-%m-%dT%H:%M:%SZ} now")
     return found

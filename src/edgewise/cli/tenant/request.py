@@ -1,10 +1,9 @@
 """`edgewise tenant request`: ask for a tenant, or for a role."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from edgewise.api.tenancy_requests import (
@@ -20,7 +19,7 @@ from edgewise.api.tenancy_requests import (
     TenantRequestSpec,
 )
 from edgewise.cli.tenant.acting import ActAs, Context, Kubeconfig, Namespace, act_as
-from edgewise.cli.tenant.reading import BadTenantOption, resources, tenant_name
+from edgewise.cli.tenant.reading import BadTenantOption, moment, resources, tenant_name
 from edgewise.kube.client import Client
 from edgewise.kube.objects import ObjectMeta
 from edgewise.tenancy.requests.names import new_name
@@ -69,7 +68,7 @@ def request(
             ),
         )
     else:
-        made = _for_role(role or "", namespace, _moment(until), everywhere=everywhere)
+        made = _for_role(role or "", namespace, moment(until), everywhere=everywhere)
 
     async def do(client: Client) -> None:
         stored: Any = await client.create(made)
@@ -105,20 +104,3 @@ def _for_role(
         metadata=ObjectMeta(name=new_name()),
         spec=ClusterRoleRequestSpec(role_ref=asked, grant_expires_at=until),
     )
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        found = msgspec.convert(text, datetime)
-    except msgspec.ValidationError:
-        found = None
-    now = datetime.now(UTC)
-    if found is None or found.tzinfo is None:
-        raise BadTenantOption(
-            f"--until {text!r} is no moment: write it like {now:%Y-%m-%dT%H:%M:%SZ}"
-        )
-    if found <= now:
-        raise BadTenantOption(f"--until {text} is past: it is {now:%Y-%m-%dT%H:%M:%SZ} now")
-    return found

@@ -110,6 +110,7 @@ class Taint(Record):
     key: str
     effect: str
     value: str = ""
+    time_added: str | None = None
 
 
 class NodeSpec(Record):

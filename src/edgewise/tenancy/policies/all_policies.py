@@ -13,6 +13,7 @@ from edgewise.tenancy.policies.network import NETWORK_POLICIES
 from edgewise.tenancy.policies.own_kinds import QUOTAS, SUBNAMESPACES, TENANTS
 from edgewise.tenancy.policies.workloads import PODS, SERVICES
 from edgewise.tenancy.requests.policies import REQUESTS
+from edgewise.tenancy.slices.policies import NODES, SLICED_PODS, SLICES
 
 POLICIES: tuple[Object, ...] = (
     *NAMESPACES,
@@ -26,4 +27,7 @@ POLICIES: tuple[Object, ...] = (
     *SERVICES,
     *NETWORK_POLICIES,
     *REQUESTS,
+    *SLICES,
+    *NODES,
+    *SLICED_PODS,
 )

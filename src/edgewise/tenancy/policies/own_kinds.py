@@ -17,15 +17,46 @@ _COUNTED = (
 _SHARES = "(has(object.spec.{0}) ? object.spec.{0} : {{}})"
 
 
-def _is_amount(value: str) -> str:
+def is_amount(value: str) -> str:
     return (
         f"(type({value}) == int ? int({value}) >= 0 : (isQuantity(string({value})) && "
         f"quantity(string({value})).compareTo(quantity('0')) >= 0))"
     )
 
 
-_WRONG = "which is no quantity of 0 or more: write it like 10, 500m or 2Gi"
-_BAD_AMOUNT = f"variables.amounts.filter(k, !{_is_amount('variables.amounts[k]')})"
+WRONG = "which is no quantity of 0 or more: write it like 10, 500m or 2Gi"
+BAD_AMOUNT = f"variables.amounts.filter(k, !{is_amount('variables.amounts[k]')})"
+
+# Of an object with spec.resources, and one with spec.expiresAt.
+AMOUNTS = {
+    "amounts": "object != null && has(object.spec.resources) ? object.spec.resources : {}",
+}
+EXPIRY = {
+    "expires": (
+        "object != null && has(object.spec.expiresAt) && (oldObject == null || "
+        "!has(oldObject.spec.expiresAt) || object.spec.expiresAt != oldObject.spec.expiresAt)"
+    ),
+    # CEL has no clock. The API server has just stamped what it is about to store: a new
+    # object with its creation, a changed one with the time of the change.
+    "now": (
+        "object == null ? '' : oldObject == null ? string(object.metadata.creationTimestamp) : "
+        "([''] + (has(object.metadata.managedFields) ? object.metadata.managedFields : [])"
+        ".filter(f, has(f.time)).map(f, string(f.time))).max()"
+    ),
+}
+GOOD_AMOUNTS = Check(
+    f"request.operation == 'DELETE' || {BAD_AMOUNT}.size() == 0",
+    "spec.resources: an amount is no quantity of 0 or more",
+    says=f"'spec.resources.' + {BAD_AMOUNT}[0] + ': ' + "
+    f"string(variables.amounts[{BAD_AMOUNT}[0]]) + ', {WRONG}'",
+)
+IN_THE_FUTURE = Check(
+    "!variables.expires || variables.now == '' || "
+    "timestamp(object.spec.expiresAt) > timestamp(variables.now)",
+    "spec.expiresAt lies in the past",
+    says="'spec.expiresAt lies in the past: it is ' + variables.now + ' now; write it "
+    "like 2030-01-31T12:00:00Z'",
+)
 
 _READS = {
     "RBAC": ((RBAC, "roles"), (RBAC, "rolebindings")),
@@ -61,19 +92,8 @@ SUBNAMESPACES = policy(
             f"'{TENANT_UID}' in namespaceObject.metadata.labels)",
             "a SubNamespace belongs into a namespace of a tenant, and this is none",
         ),
-        Check(
-            f"request.operation == 'DELETE' || {_BAD_AMOUNT}.size() == 0",
-            "spec.resources: an amount is no quantity of 0 or more",
-            says=f"'spec.resources.' + {_BAD_AMOUNT}[0] + ': ' + "
-            f"string(variables.amounts[{_BAD_AMOUNT}[0]]) + ', {_WRONG}'",
-        ),
-        Check(
-            "!variables.expires || variables.now == '' || "
-            "timestamp(object.spec.expiresAt) > timestamp(variables.now)",
-            "spec.expiresAt lies in the past",
-            says="'spec.expiresAt lies in the past: it is ' + variables.now + ' now; write it "
-            "like 2030-01-31T12:00:00Z'",
-        ),
+        GOOD_AMOUNTS,
+        IN_THE_FUTURE,
         *(_may_read(kind) for kind in _READS),
         Check(
             "request.operation != 'DELETE' || variables.ours || "
@@ -83,21 +103,11 @@ SUBNAMESPACES = policy(
         ),
     ],
     variables={
-        "amounts": "object != null && has(object.spec.resources) ? object.spec.resources : {}",
+        **AMOUNTS,
+        **EXPIRY,
         "inherits": (
             "object != null && has(object.spec.workspace) && has(object.spec.workspace.inherit) "
             "? object.spec.workspace.inherit : []"
-        ),
-        "expires": (
-            "object != null && has(object.spec.expiresAt) && (oldObject == null || "
-            "!has(oldObject.spec.expiresAt) || object.spec.expiresAt != oldObject.spec.expiresAt)"
-        ),
-        # CEL has no clock. The API server has just stamped what it is about to store: a new
-        # object with its creation, a changed one with the time of the change.
-        "now": (
-            "object == null ? '' : oldObject == null ? string(object.metadata.creationTimestamp) : "
-            "([''] + (has(object.metadata.managedFields) ? object.metadata.managedFields : [])"
-            ".filter(f, has(f.time)).map(f, string(f.time))).max()"
         ),
     },
 )
@@ -124,13 +134,13 @@ def _amounts_of(share: str) -> tuple[Check, ...]:
     shares = _SHARES.format(share)
     each = f"{shares}[s].resources"
     names = f"{each}.all(k, k.contains('/') || k in {_COUNTED})"
-    good = f"{each}.all(k, {_is_amount(f'{each}[k]')})"
+    good = f"{each}.all(k, {is_amount(f'{each}[k]')})"
     return (
         Check(
             f"{shares}.all(s, {good})",
-            f"spec.{share}: resources has an amount, {_WRONG}",
+            f"spec.{share}: resources has an amount, {WRONG}",
             says=f"'spec.{share}.' + {shares}.filter(s, !{good})[0] + '.resources has an "
-            f"amount, {_WRONG}'",
+            f"amount, {WRONG}'",
         ),
         Check(
             f"{shares}.all(s, {names})",

@@ -3,6 +3,7 @@ like are refused by Pod Security, whose level is a label of every namespace of a
 
 from __future__ import annotations
 
+from edgewise.api.tenancy import SLICE
 from edgewise.tenancy.policies.writing import CREATE, OF_TENANTS, UPDATE, Check, On, policy
 
 _ALL = (
@@ -21,12 +22,25 @@ _VOLUMES = (
 )
 _OFFERED = " || ".join(f"has(v.{each})" for each in _VOLUMES)
 
+# A pod in a slice has its nodes for itself, so it runs in what it likes; others tolerate no slice.
+_OWN_SLICE = (
+    f"variables.slice != '' && t.key == '{SLICE}' && has(t.value) && t.value == variables.slice && "
+    "(!has(t.operator) || t.operator == 'Equal')"
+)
+IN_SLICE = {
+    "slice": (
+        f"has(namespaceObject.metadata.labels) && '{SLICE}' in namespaceObject.metadata.labels ? "
+        f"namespaceObject.metadata.labels['{SLICE}'] : ''"
+    )
+}
+
 PODS = policy(
     "pods",
     [On(("pods", "pods/ephemeralcontainers"), (CREATE, UPDATE))],
     [
         Check(
             "request.operation != 'CREATE' || params.data.runtimeClass == '' || "
+            "variables.slice != '' || "
             "(has(object.spec.runtimeClassName) && "
             "object.spec.runtimeClassName == params.data.runtimeClass)",
             "spec.runtimeClassName: pods of tenants run in the class of this cluster",
@@ -41,7 +55,7 @@ PODS = policy(
             "!has(object.spec.tolerations) || (request.operation == 'UPDATE' && "
             "has(oldObject.spec.tolerations) && object.spec.tolerations == "
             "oldObject.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && "
-            "t.key in params.data.tolerations.split(','))",
+            f"(t.key in params.data.tolerations.split(',') || ({_OWN_SLICE})))",
             "spec.tolerations: pods of tenants tolerate only what this cluster offers",
             says="'spec.tolerations: pods of tenants tolerate only ' + params.data.tolerations",
         ),
@@ -89,6 +103,7 @@ PODS = policy(
         ),
     ],
     namespaces=OF_TENANTS,
+    variables=IN_SLICE,
 )
 
 SERVICES = policy(

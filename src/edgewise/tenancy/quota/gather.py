@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from edgewise.tenancy.quota.quantities import Amounts, NotAQuantity, amounts
 from edgewise.tenancy.quota.reading import account_of
 from edgewise.tenancy.quota.tree_quota import Account, TreeQuota, Want
+from edgewise.tenancy.slices.nodes import as_quota
 from edgewise.tenancy.tree.seen import Branch, Tree
 
 
@@ -17,7 +20,7 @@ def tree_quota_of(tree: Tree, total: Amounts) -> tuple[TreeQuota, dict[str, str]
         if branch.quota is not None and branch.mine:
             accounts[name] = account_of(branch.quota)
         if branch.source is not None:
-            want, trouble = _want(branch)
+            want, trouble = _want(branch, total)
             children.setdefault(branch.parent, {})[name] = want
             if trouble:
                 wrong[name] = trouble
@@ -36,14 +39,18 @@ def tree_quota_of(tree: Tree, total: Amounts) -> tuple[TreeQuota, dict[str, str]
     return quota, wrong
 
 
-def _want(branch: Branch) -> tuple[Want, str]:
+def _want(branch: Branch, names: Iterable[str]) -> tuple[Want, str]:
     source = branch.source
     if source is None:
         raise ValueError(f"{branch.name} is the core of a tree, and wants nothing of anybody")
     order = (source.metadata.creation_timestamp or "", source.metadata.name)
     try:
         wanted, trouble = amounts(source.spec.resources), ""
+        if branch.has_slice and branch.claim is not None and not wanted:
+            # It gets what its nodes have.
+            wanted = as_quota(amounts(branch.claim.status.resources), names)
     except NotAQuantity as error:
         wanted, trouble = {}, f"resources.{error}"
-    asked = not trouble and not branch.barred
+    waits = branch.sliced and not branch.has_slice and not branch.mine
+    asked = not trouble and not branch.barred and not waits
     return Want(amounts=wanted, order=order, there=branch.ready, asked=asked), trouble

@@ -17,6 +17,7 @@ from edgewise.api.tenancy import (
     OWNER_ROLE,
     OWNER_UID,
     PARENT,
+    SLICE,
     STATE,
     SUB,
     TENANT,
@@ -70,6 +71,8 @@ def labels_of(branch: Branch, tenant: Tenant, around: Surroundings) -> dict[str,
         labels |= prefixed_labels(branch.source)
     if not tenant.spec.cluster_network_policy:
         labels[NETWORK] = OPEN
+    if branch.slice:
+        labels[SLICE] = branch.slice
     if not branch.enabled:
         labels[DISABLED] = "true"
     return labels

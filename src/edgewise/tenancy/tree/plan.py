@@ -28,6 +28,7 @@ from edgewise.api.tenancy import (
     TenantSpec,
     TenantStatus,
 )
+from edgewise.api.tenancy_slices import ClaimState
 from edgewise.kube.conditions import Condition
 from edgewise.kube.kinds.core import Namespace
 from edgewise.runtime.conditions import ConditionSet, Finding
@@ -161,7 +162,15 @@ class _Planner:
     # One namespace ------------------------------------------------------------------
 
     def _branch(self, branch: Branch) -> Verdict:
-        steps = [self._ended, self._allowed, self._exists, self._walls, self._limits, self._doors]
+        steps = [
+            self._ended,
+            self._set_apart,
+            self._allowed,
+            self._exists,
+            self._walls,
+            self._limits,
+            self._doors,
+        ]
         if branch.mine and not branch.enabled:
             # Whatever else is wrong with it, it is closed.
             steps = [self._ended, self._exists, self._walls, self._doors]
@@ -189,6 +198,12 @@ class _Planner:
             self._tells.append(Tell(source, "ExpiresSoon", about, warning=True))
         else:
             self._moments.append(end - WARN_BEFORE)
+        return None
+
+    def _set_apart(self, branch: Branch) -> Verdict | None:
+        """It is not made before its nodes are set apart for it."""
+        if branch.sliced and not branch.has_slice and not branch.mine:
+            return _sliceless(branch)
         return None
 
     def _allowed(self, branch: Branch) -> Verdict | None:
@@ -293,6 +308,9 @@ class _Planner:
         if branch.enabled and suspended:
             self._orders.append(Suspend(namespace, suspended=False))
             return Verdict("Starting", "its role bindings are being restored", done=False)
+        if branch.binding is None and branch.sliced and not _is_alone(branch):
+            # Its pods may choose what they run in: nobody else's are beside them.
+            return Verdict("SliceNotReady", _claim_says(branch) or "its nodes are being emptied")
         if branch.binding is None:
             self._orders.append(Create(binding_of(branch, self._tree.around)))
             return Verdict("Starting", "its owners are being let in", done=False)
@@ -309,13 +327,17 @@ class _Planner:
     def _heirlooms(self, branch: Branch) -> Verdict | None:
         space = branch.source.spec.workspace if branch.source is not None else None
         if space is None or not space.inherit or space.sync != "Once" or not branch.enabled:
-            return None
+            return self._nodes(branch)
         mark = ",".join(sorted(space.inherit))
         namespace = _some(branch.namespace)
         if namespace.metadata.annotations.get(INHERITED) == mark:
-            return None
+            return self._nodes(branch)
         self._orders.append(Inherit(namespace, branch.parent, tuple(space.inherit), mark))
         return Verdict("Starting", "objects of the parent are being copied", done=False)
+
+    def _nodes(self, branch: Branch) -> Verdict | None:
+        """It is there, whatever became of its slice: its pods wait for nodes then."""
+        return _sliceless(branch) if branch.sliced and not branch.has_slice else None
 
     # What people are told -----------------------------------------------------------
 
@@ -438,6 +460,24 @@ def _subtenant(branch: Branch) -> Tenant:
         ),
     )
     return made
+
+
+def _sliceless(branch: Branch) -> Verdict:
+    name = _some(branch.source).spec.slice_claim
+    if branch.claim is None:
+        return Verdict("SliceMissing", f"there is no SliceClaim {name} in {branch.parent}")
+    said = _claim_says(branch)
+    state = branch.claim.status.state or "new"
+    return Verdict("SliceMissing", f"SliceClaim {name} is {state}{f': {said}' if said else ''}")
+
+
+def _is_alone(branch: Branch) -> bool:
+    return branch.claim is not None and branch.claim.status.state == ClaimState.EMPLOYED
+
+
+def _claim_says(branch: Branch) -> str:
+    found = branch.claim.status.conditions if branch.claim is not None else []
+    return next((each.message for each in found if each.message), "")
 
 
 def _ours(label: str) -> bool:

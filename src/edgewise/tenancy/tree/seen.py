@@ -14,6 +14,7 @@ from edgewise.api.tenancy import (
     Tenant,
     TenantResourceQuota,
 )
+from edgewise.api.tenancy_slices import ClaimState, SliceClaim
 from edgewise.kube.kinds.core import LimitRange, Namespace, ResourceQuota
 from edgewise.kube.kinds.networking import NetworkPolicy
 from edgewise.kube.kinds.rbac import RoleBinding
@@ -34,6 +35,9 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     quota: ResourceQuota | None = None
     enabled: bool = True
     people: tuple[Subject, ...] = ()  # who gets in as an owner
+    # The claim that its SubNamespace names; and the slice that it is in, by that or by a parent's.
+    claim: SliceClaim | None = None
+    slice: str = ""
     # A namespace of this name was found that is not ours.
     foreign: bool = False
     # It will never be made as it is asked for: too deep, or over before it began.
@@ -62,6 +66,19 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
         asked = self.source.metadata.uid if self.source is not None else ""
         return (
             labels.get(TENANT_UID) != self.tenant.metadata.uid or labels.get(OWNER_UID, "") != asked
+        )
+
+    @property
+    def sliced(self) -> bool:
+        """Whether it is to have nodes of its own."""
+        return self.source is not None and self.source.spec.slice_claim is not None
+
+    @property
+    def has_slice(self) -> bool:
+        """Whether the nodes are set apart for it."""
+        return self.claim is not None and self.claim.status.state in (
+            ClaimState.BOUND,
+            ClaimState.EMPLOYED,
         )
 
     @property
