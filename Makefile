@@ -44,11 +44,13 @@ generated: setup ## generated files are what the code says
 	$(bin)/edgewise crds check
 	$(bin)/python tools/reference.py --check
 	$(bin)/python tools/pictures.py --check
+	$(bin)/python tools/evaluation.py --check
 
 reference: setup ## write CRDs, reference pages and pictures from the code
 	$(bin)/edgewise crds generate
 	$(bin)/python tools/reference.py
 	$(bin)/python tools/pictures.py
+	$(bin)/python tools/evaluation.py
 
 docs: setup ## build the site into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet

@@ -113,26 +113,37 @@ def about(*runs: Run) -> str:
     return table(["command", "machine", "commit"], rows)
 
 
+def soak(bench: Run) -> str:
+    figures = bench["figures"]
+    first = ["seconds", *figures["steps"], "violations", "routes left", "ports left"]
+    last = figures["weights"][-1]
+    numbers = [figures["seconds"], *figures["steps"].values(), len(figures["violations"])]
+    numbers += [last["routes"], last["ports"]]
+    return table(first, [[shown(each) for each in numbers]])
+
+
 KINDS: dict[str, Callable[..., str]] = {
     "connect": lambda run: latency(LATENCIES["connect"], run),
     "recover": lambda run: latency(LATENCIES["recover"], run),
     "use": use,
     "variants": variants,
     "about": about,
+    "soak": soak,
 }
 
 
 def written(page: str, runs: dict[str, Run]) -> str:
     def block(found: re.Match[str]) -> str:
         kind, *names = found[2].split()
-        return found[1] + KINDS[kind](*(runs[name] for name in names)) + found[3]
+        return f"{found[1]}\n{KINDS[kind](*(runs[name] for name in names))}\n{found[3]}"
 
     return BLOCK.sub(block, page)
 
 
 def main(arguments: list[str]) -> int:
     page = PAGE.read_text()
-    now = written(page, json.loads(RESULTS.read_text())["runs"])
+    results = json.loads(RESULTS.read_text())
+    now = written(page, results["runs"] | results["benches"])
     if "--check" not in arguments:
         PAGE.write_text(now)
     elif now != page:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from msgspec.structs import asdict
 
 from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.report.answers import answers
@@ -15,7 +16,7 @@ from edgewise.bench.evaluation.report.comparing import comparisons
 from edgewise.bench.evaluation.report.page import page
 from edgewise.bench.evaluation.report.run_chapter import run_chapter
 from edgewise.bench.evaluation.report.stored_chapter import stored_chapter
-from edgewise.bench.evaluation.results import ResultsError, Stored, runs, stored
+from edgewise.bench.evaluation.results import About, ResultsError, Stored, runs, stored
 from edgewise.cli.bench.storing import results_root
 
 app = typer.Typer()
@@ -76,13 +77,21 @@ def all_figures(root: Path) -> dict[str, Any]:
     return {
         "runs": {
             run.path.name: {
-                "about": run.about(),
+                "about": origin(run.about()),
                 "cases": {case: figures_of(run.records(case)) for case in run.cases()},
             }
             for run in runs(root)
         },
-        "benches": {found.about.bench: found for _, found in stored(root)},
+        "benches": {
+            found.about.bench: {"about": origin(found.about), "figures": found.figures}
+            for _, found in stored(root)
+        },
     }
+
+
+def origin(told: About) -> dict[str, Any]:
+    """Without the hour, which says nothing of a figure: the same figures are the same file."""
+    return {name: value for name, value in asdict(told).items() if name != "began"}
 
 
 def by_domain(found: Sequence[Stored]) -> Parts:
