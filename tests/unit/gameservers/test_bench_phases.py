@@ -5,7 +5,7 @@ from edgewise.bench.gameservers.phases import Costs, middle_ratio
 
 
 def costs(seconds: float, cpu: float = 1.0, writes: float = 0.0, conflicts: float = 0.0) -> Costs:
-    return Costs(seconds=seconds, cpu=cpu, writes=writes, conflicts=conflicts)
+    return Costs(seconds=seconds, programs={"etcd": cpu}, writes=writes, conflicts=conflicts)
 
 
 def test_each_run_is_compared_with_the_floor_beside_it() -> None:

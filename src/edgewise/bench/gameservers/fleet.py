@@ -16,7 +16,7 @@ import msgspec
 
 from edgewise.api.games import Fleet, Server
 from edgewise.bench.gameservers.bare_pods import NAMESPACE, BarePods, fleet_spec
-from edgewise.bench.gameservers.phases import Costs, Phases, middle, middle_ratio, until
+from edgewise.bench.gameservers.phases import Costs, Phases, by_program, middle, middle_ratio, until
 from edgewise.bench.operator_metrics import OperatorMetrics, read_metrics
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.core import Namespace
@@ -119,6 +119,8 @@ def up_figures(servers: int, fleets: list[Costs], bare: list[Costs]) -> dict[str
         "cpu_s": round(middle(each.cpu for each in fleets), 1),
         "bare_cpu_s": round(middle(each.cpu for each in bare), 1),
         "cpu_ratio": middle_ratio((each.cpu for each in fleets), (b.cpu for b in bare)),
+        "cpu_by_program": by_program(fleets),
+        "bare_cpu_by_program": by_program(bare),
         "writes_per_server": round(middle(each.writes for each in fleets) / servers, 3),
         "conflicts": round(sum(each.conflicts for each in fleets) / max(writes, 1), 4),
     }
@@ -130,6 +132,7 @@ def down_figures(servers: int, fleets: list[Costs], bare: list[Costs]) -> dict[s
         "bare_down_s": round(middle(each.seconds for each in bare), 2),
         "down_ratio": middle_ratio((each.seconds for each in fleets), (b.seconds for b in bare)),
         "down_cpu_ratio": middle_ratio((each.cpu for each in fleets), (b.cpu for b in bare)),
+        "down_cpu_by_program": by_program(fleets),
         "writes_per_removal": round(middle(each.writes for each in fleets) / servers, 3),
     }
 

@@ -28,9 +28,13 @@ LONGEST_REST = 15.0
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
-    cpu: float
+    programs: dict[str, float] = {}  # seconds of processor time, by program
     writes: float = 0.0
     conflicts: float = 0.0
+
+    @property
+    def cpu(self) -> float:
+        return sum(self.programs.values())
 
 
 class Phases:
@@ -39,25 +43,28 @@ class Phases:
 
     async def measure(self, work: Callable[[], Awaitable[None]]) -> Costs:
         await self.rest()
-        cpu, began = self.cpu(), time.monotonic()
+        before, began = self.programs(), time.monotonic()
         await work()
-        return Costs(seconds=time.monotonic() - began, cpu=self.cpu() - cpu)
+        seconds, after = time.monotonic() - began, self.programs()
+        used = {name: after[name] - before.get(name, 0.0) for name in after}
+        return Costs(seconds=seconds, programs=used)
 
     async def rest(self) -> None:
         """Wait until the cluster has next to nothing to do."""
         deadline = time.monotonic() + LONGEST_REST
         while time.monotonic() < deadline:
-            before = self.cpu()
+            before = sum(self.programs().values())
             await asyncio.sleep(REST_SECONDS)
-            if self.cpu() - before < REST_CORES * REST_SECONDS:
+            if sum(self.programs().values()) - before < REST_CORES * REST_SECONDS:
                 return
 
-    def cpu(self) -> float:
-        return sum(
-            cpu_seconds(each.pid)
-            for each in self._cluster.running()
-            if each.component.startswith(COUNTED)
-        )
+    def programs(self) -> dict[str, float]:
+        """What each program has used so far."""
+        found: dict[str, float] = {}
+        for each in self._cluster.running():
+            if each.component.startswith(COUNTED):
+                found[each.component] = found.get(each.component, 0.0) + cpu_seconds(each.pid)
+        return found
 
 
 async def until(done: Callable[[], bool], caches: Iterable[Cache[Any]]) -> None:
@@ -94,6 +101,12 @@ async def some_at_once(numbers: Iterable[int], do: Callable[[int], Awaitable[Non
 
 def middle(values: Iterable[float]) -> float:
     return statistics.median(values)
+
+
+def by_program(runs: list[Costs]) -> dict[str, float]:
+    """The median of each program."""
+    names = sorted({name for each in runs for name in each.programs})
+    return {name: round(middle(each.programs.get(name, 0.0) for each in runs), 1) for name in names}
 
 
 def middle_ratio(values: Iterable[float], floors: Iterable[float]) -> float | None:
