@@ -34,6 +34,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     quota: ResourceQuota | None = None
     enabled: bool = True
     people: tuple[Subject, ...] = ()  # who gets in as an owner
+    asks: int = 0  # how many SubNamespaces are in it
     # A namespace of this name was found that is not ours.
     foreign: bool = False
     # It will never be made as it is asked for: too deep, or over before it began.
@@ -87,3 +88,6 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     gone: frozenset[str] = frozenset()
     # What the API server had against the quota as it is now.
     refused: str = ""
+    # Branches that are as they were when a plan wanted nothing of them: without quota, it need not
+    # look at them again.
+    rested: frozenset[str] = frozenset()
