@@ -26,7 +26,7 @@ from edgewise.testing.eventually import eventually
 NAMESPACE = "default"
 CLIENTS = 5
 LOST_AFTER = 6.0
-BACK_SECONDS = 15.0
+BACK_SECONDS = 30.0
 
 
 async def seated(cluster: LocalCluster) -> set[str]:

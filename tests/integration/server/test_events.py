@@ -126,7 +126,7 @@ async def test_a_stream_ends_when_its_token_does(scene: Scene) -> None:
     await eventually(lambda: watcher.events)
     id = token_id(reader.headers["Authorization"].removeprefix("Bearer "))
     await scene.rig.direct.delete(Secret, secret_name(id), scene.rig.namespace)
-    await eventually(lambda: watcher.ended, within=5)
+    await eventually(lambda: watcher.ended)
     await watcher.stop()
 
 
@@ -194,7 +194,7 @@ async def test_whom_the_application_takes_out_is_told_no_more(scene: Scene) -> N
     watcher = Watcher(await scene.client(), f"{ALICE}/events")
     await eventually(lambda: watcher.events)
     assert (await scene.app("DELETE", ALICE)).status == 204
-    await eventually(lambda: watcher.ended, within=5)
+    await eventually(lambda: watcher.ended)
     await watcher.stop()
 
 
@@ -212,9 +212,9 @@ async def test_a_client_cannot_open_streams_without_end(scene: Scene) -> None:
     async def there_is_room_again() -> bool:
         again = Watcher(alice, f"{ALICE}/events")
         try:
-            await eventually(lambda: again.events or again.ended, within=5)
+            await eventually(lambda: again.events or again.ended)
             return bool(again.events)
         finally:
             await again.stop()
 
-    await eventually(there_is_room_again, within=15, every=0.1)
+    await eventually(there_is_room_again, within=60, every=0.1)
