@@ -151,7 +151,9 @@ class HubView:
                 if queue
             }
             ports = {
-                name: sum((Counter(each.ports) for each in queue if _may_go(each, name)), Counter())
+                name: sum(
+                    (Counter(each.ports) for each in queue if _may_go(each, name)), Counter[str]()
+                )
                 for name in places
             }
             positions = {waiting.id: number for number, waiting in enumerate(queue, 1)}
