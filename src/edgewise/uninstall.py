@@ -31,7 +31,7 @@ from edgewise.kube.kinds.core import Pod, Secret
 from edgewise.kube.objects import Kind, Object
 from edgewise.operator import CERTIFICATES_SECRET, DOMAINS, LEASE, WEBHOOKS
 from edgewise.placement.reports_secret import NAME as REPORTS_SECRET
-from edgewise.runtime.leadership import Timing
+from edgewise.runtime.leading.leadership import Timing
 
 OPERATOR = "edgewise-operator"  # the Deployment of the chart
 OPERATOR_PODS = "app.kubernetes.io/name=edgewise,app.kubernetes.io/component=operator"

@@ -28,11 +28,12 @@ from edgewise.kube.config import load_access
 from edgewise.kube.errors import KubeError
 from edgewise.kube.kinds.core import Namespace, Pod
 from edgewise.sessions.domain import SESSIONS
+from edgewise.testing.domain_stage import Kubelets
 from edgewise.testing.eventually import eventually
 from tests.chaos.harness import operators, rage
 from tests.chaos.session_world import RealWorld
 from tests.integration.conftest import ApiServer
-from tests.integration.sessions.stage import Nodes, Stage, pod_template
+from tests.integration.sessions.stage import Stage, pod_template
 
 LONG = os.environ.get("EDGEWISE_CHAOS", "") not in ("", "0")
 ONLY = os.environ.get("EDGEWISE_CHAOS_SEED", "")
@@ -96,7 +97,7 @@ async def test_everything_is_as_it_should_be_after_a_storm(
     async with Client(load_access(api_server.kubeconfig)) as client:
         await install(client, (Session, SessionTemplate, PortClaim))
         await client.create(Namespace.named(namespace))
-        async with Nodes(client, namespace).working() as nodes:
+        async with Kubelets(client, namespace).working() as nodes:
             stage = Stage(client, namespace, nodes)
             await stage.template(
                 "room0",

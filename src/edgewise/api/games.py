@@ -136,24 +136,29 @@ class FleetSpec(Record, kw_only=True):
     overflow: Overflow = field(default_factory=Overflow)
 
 
-class FleetStatus(Record):
+class ServersStatus(Record):
+    """What is said of the servers of a fleet, or of a game."""
+
     observed_generation: int = 0
     # None and not 0, which would be left out of the columns.
     replicas: int | None = None
     ready: int | None = None
     allocated: int | None = None
+    version: str = ""
+    selector: str = ""
+    conditions: Annotated[list[Condition], keyed_by("type")] = []
+
+
+class FleetStatus(ServersStatus):
     reserved: int | None = None
     starting: int | None = None
     draining: int | None = None
     unhealthy: int | None = None
-    version: str = ""
     versions: Annotated[dict[str, int], as_one()] = {}
     """Version to how many servers have it."""
     next: int = 0
     """Numbers below this one belong to servers that are or were there, or are being made."""
-    selector: str = ""
     failures: Failures | None = None
-    conditions: Annotated[list[Condition], keyed_by("type")] = []
 
 
 class Fleet(Object, kw_only=True):
@@ -222,21 +227,14 @@ class GameTypeSpec(Record, kw_only=True):
     rollout: Rollout = field(default_factory=Rollout)
 
 
-class GameTypeStatus(Record):
-    observed_generation: int = 0
+class GameTypeStatus(ServersStatus):
     current_fleet_name: str = ""
     """Where new allocations go."""
     fleets: Annotated[dict[str, int], as_one()] = {}
     """Fleet to how many servers it has."""
     phase: str = ""
-    version: str = ""
-    replicas: int | None = None
-    ready: int | None = None
-    allocated: int | None = None
-    selector: str = ""
     progress_since: str | None = None
     """Since when the newest version is being rolled out."""
-    conditions: Annotated[list[Condition], keyed_by("type")] = []
 
 
 class GameType(Object, kw_only=True):

@@ -157,6 +157,9 @@ class SessionTemplateStatus(Record):
     """Pods that are ready for whoever comes first."""
     sessions: int | None = None
     """Sessions that follow this template."""
+    public_ports: int | None = None
+    """Ports that the gateways of this cluster have for clients, of TCP and of UDP each; only for
+    a template whose clients need some."""
     conditions: Annotated[list[Condition], keyed_by("type")] = []
 
 

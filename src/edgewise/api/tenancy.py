@@ -298,7 +298,7 @@ class SubNamespaceStatus(Record):
     child: str = ""
     """The namespace."""
     children: int | None = None
-    """How many namespaces lie below the child."""
+    """How many namespaces lie directly below the child."""
     granted: dict[str, str] = {}
     """What the child holds of the parent's quota."""
     conditions: Annotated[list[Condition], keyed_by("type")] = []

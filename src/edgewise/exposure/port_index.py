@@ -54,6 +54,10 @@ class PortIndex:
             self._following = claims
             claims.subscribe(self._changed)
 
+    def __len__(self) -> int:
+        """Of each protocol, free or not."""
+        return len(self._ports)
+
     def claims_of(self, owner_uid: str) -> dict[Holder, PortClaimSeen]:
         return dict(self._of_owner.get(owner_uid, {}))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgewise.runtime.conditions import ConditionSet, Finding
     from edgewise.runtime.controller import Controller
     from edgewise.runtime.events import EventRecorder
-    from edgewise.runtime.leadership import Leadership, Timing
+    from edgewise.runtime.leading.leadership import Leadership, Timing
     from edgewise.runtime.logs import set_up_logs
     from edgewise.runtime.manager import Election, Listen, Manager
     from edgewise.runtime.metrics import Metrics
@@ -65,7 +65,7 @@ _MODULES = {
     "conditions": ("ConditionSet", "Finding"),
     "controller": ("Controller",),
     "events": ("EventRecorder",),
-    "leadership": ("Leadership", "Timing"),
+    "leading.leadership": ("Leadership", "Timing"),
     "logs": ("set_up_logs",),
     "manager": ("Election", "Listen", "Manager"),
     "metrics": ("Metrics",),

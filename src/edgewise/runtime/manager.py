@@ -29,7 +29,7 @@ from edgewise.runtime.controller import Controller
 from edgewise.runtime.controller_workers import ControllerWorkers
 from edgewise.runtime.events import EventRecorder
 from edgewise.runtime.health_server import Check, Handler, HealthServer
-from edgewise.runtime.leadership import Leadership, Timing, unique_identity
+from edgewise.runtime.leading.leadership import Leadership, Timing, unique_identity
 from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.tasks import Task, Tasks
 

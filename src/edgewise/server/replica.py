@@ -20,7 +20,7 @@ from edgewise.kube.client import Client
 from edgewise.kube.errors import KubeError, ServerError, Unreachable
 from edgewise.kube.objects import Object
 from edgewise.runtime.connected_cluster import ConnectedCluster, Patience
-from edgewise.runtime.leadership import Leadership, Timing
+from edgewise.runtime.leading.leadership import Leadership, Timing
 from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.tasks import Task, keep
 from edgewise.server.hub_half import Halves, HubContext, HubHalf, check_unique

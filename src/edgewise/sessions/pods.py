@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from edgewise.kube.objects import ObjectMeta, OwnerReference
 from edgewise.sessions import names
 from edgewise.sessions.shapes import mapping, mappings
 
+# Of these exposures, the gateway serves each TCP and UDP port of a seat at a port of its own.
+WITH_PUBLIC_PORTS = frozenset(("Gateway", "GatewayAPI"))
 _WISHES = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -39,6 +42,18 @@ class Made(msgspec.Struct, frozen=True):
 
 def exposure_of(workload: Workload) -> str:
     return workload.exposure or "Gateway"
+
+
+def public_ports_of(workload: Workload) -> Counter[str]:
+    """How many public ports each client needs, by protocol; HTTP never gets one of its own."""
+    if exposure_of(workload) not in WITH_PUBLIC_PORTS:
+        return Counter()
+    return Counter(
+        port.protocol
+        for template in workload.pod_templates
+        for port in template.ports
+        if port.protocol != "HTTP"
+    )
 
 
 def reuse_of(workload: Workload) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -33,6 +34,24 @@ from edgewise.tenancy.quota.tree_quota import NewAccount, SetEnforced, SetHard
 AT_ONCE = 16
 
 
+async def at_once(most: int, calls: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """So many at a time, in their order; all are tried, and then the first error is raised."""
+    waiting = [*calls]
+    if len(waiting) == 1:
+        await waiting[0]
+        return
+    places = asyncio.Semaphore(most)
+
+    async def one(call: Coroutine[Any, Any, None]) -> None:
+        async with places:
+            await call
+
+    answers = await asyncio.gather(*(one(each) for each in waiting), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+
+
 class Outcome(msgspec.Struct):
     """What a round of writes found out."""
 
@@ -48,19 +67,8 @@ class Writer:
 
     async def carry_out(self, orders: Sequence[Order]) -> Outcome:
         """All of one round: they do not depend on each other."""
-        outcome, places = Outcome(), asyncio.Semaphore(AT_ONCE)
-
-        async def one(order: Order) -> None:
-            async with places:
-                await self._carry_out(order, outcome)
-
-        if len(orders) == 1:
-            await one(orders[0])
-            return outcome
-        answers = await asyncio.gather(*(one(each) for each in orders), return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
+        outcome = Outcome()
+        await at_once(AT_ONCE, [self._carry_out(each, outcome) for each in orders])
         return outcome
 
     async def _carry_out(self, order: Order, outcome: Outcome) -> None:

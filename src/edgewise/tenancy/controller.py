@@ -7,6 +7,7 @@ stand, in one write for each object.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 
@@ -39,22 +40,23 @@ from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import TryAgainNow
-from edgewise.runtime.watches import CacheView, mapped
+from edgewise.runtime.watches import CacheView, Watch, mapped
 from edgewise.tenancy import parameters
-from edgewise.tenancy.apply import Outcome, Writer
+from edgewise.tenancy.apply import AT_ONCE, Outcome, Writer, at_once
 from edgewise.tenancy.following import Follower
+from edgewise.tenancy.known_trees import KnownTrees
 from edgewise.tenancy.metrics import TenancyMetrics
 from edgewise.tenancy.observe import (
     below,
     by_parent,
     by_parent_namespace,
     by_tenant,
-    observe,
     root_of,
     unnamed,
 )
 from edgewise.tenancy.orders import Say, Sweep, Tell
 from edgewise.tenancy.parameters import Parameters, parameters_in
+from edgewise.tenancy.quota.settled_quotas import SettledQuotas
 from edgewise.tenancy.surroundings import Door, Surroundings, subject_of
 from edgewise.tenancy.tree.plan import Plan, plan
 from edgewise.tenancy.tree.seen import Tree
@@ -63,6 +65,8 @@ from edgewise.tenancy.tree.seen import Tree
 MOST_ROUNDS = 64
 # While something ends whose amounts are waited for, nothing may tell us that its pods are gone.
 LOOK_FOR_PODS = 2.0
+# What is inherited could not be looked at: its watch goes on trying, and tells nobody when it can.
+LOOK_AT_ORIGINALS = 5.0
 _DNS = "kube-dns"
 _SERVED = "kubernetes.io/service-name"
 
@@ -101,7 +105,7 @@ class TenantController(Controller[Tenant]):
     # Each mostly waits for the API server.
     workers = 32
     wakes_on_status = False
-    watches = (
+    watches: tuple[Watch, ...] = (
         mapped(SubNamespace, tree_of_namespaced),
         mapped(SliceClaim, tree_of_namespaced),
         mapped(Namespace, trees_of_namespace, labels=TENANT_UID),
@@ -109,7 +113,6 @@ class TenantController(Controller[Tenant]):
         mapped(RoleBinding, tree_of_namespaced, labels=f"{MANAGED}=true"),
         mapped(NetworkPolicy, tree_of_namespaced, labels=f"{MANAGED}=true"),
         mapped(LimitRange, tree_of_namespaced, labels=f"{MANAGED}=true"),
-        mapped(ResourceQuota, tree_of_namespaced, labels=f"{MANAGED}=true"),
         mapped(
             ConfigMap,
             all_trees,
@@ -129,11 +132,20 @@ class TenantController(Controller[Tenant]):
     ) -> None:
         self._client = client
         self._follower = Follower(caches)
+        self._trees = KnownTrees()
+        self._quotas = SettledQuotas()
+        self.watches = (
+            *self.watches,
+            mapped(ResourceQuota, self._tree_of_resource_quota, labels=f"{MANAGED}=true"),
+        )
         self.metrics = metrics or TenancyMetrics()
         self._around: Surroundings | None = None
         self._foreign: dict[str, set[str]] = {}
         self._refused: dict[str, tuple[int, str]] = {}
         self._fixed_doors: frozenset[Door] = frozenset()
+
+    def start(self, cache: CacheView) -> None:
+        self._trees.follow(cache)
 
     async def reconcile_key(self, key: Key) -> Requeue | None:
         tenant = self.cache[Tenant].get(key)
@@ -149,26 +161,38 @@ class TenantController(Controller[Tenant]):
 
     async def reconcile(self, tenant: Tenant) -> Requeue | None:
         name, writer = tenant.metadata.name, Writer(self.api)
+        self._quotas.unsettle(name)
         await self._look_for_foreign(name)
         around = await self._surroundings()
         for _ in range(MOST_ROUNDS):
             tree = await self._observe(tenant, around)
             decided = plan(tree, self.clock())
             if not decided.orders:
+                self._trees.rest(name, decided.rested)
                 break
             self._learn(tree, await writer.carry_out(decided.orders))
         else:
             raise TryAgainNow(f"the tree of {name} takes more than {MOST_ROUNDS} rounds")
         troubles: list[str] = []
-        await self._follower.follow(tree, self.api, lambda: self.wake(tenant.key), troubles)
+        wake = partial(self.wake, tenant.key)
+        followed = await self._follower.follow(tree, self.api, wake, troubles)
         self._report(tree.tenant, troubles)
         await self._say(tree, decided)
+        if decided.quota_settled:
+            found = [branch.quota for branch in tree.branches.values()]
+            self._quotas.settle(name, [each for each in found if each is not None])
         waits = any(child not in tree.gone for child in unnamed(tree))
-        if waits:
-            return Requeue(delay=LOOK_FOR_PODS, moment=decided.wake_at)
+        if waits or not followed:
+            delay = LOOK_FOR_PODS if waits else LOOK_AT_ORIGINALS
+            return Requeue(delay=delay, moment=decided.wake_at)
         return Requeue.at(decided.wake_at)
 
     # Looking ------------------------------------------------------------------------
+
+    def _tree_of_resource_quota(self, obj: ResourceQuota, cache: CacheView) -> Iterable[Key]:
+        root = root_of(obj.metadata.namespace, cache)
+        gone = cache[ResourceQuota].get(obj.key) is None
+        return (Key("", root),) if gone or self._quotas.matters(root, obj) else ()
 
     async def _observe(self, tenant: Tenant, around: Surroundings) -> Tree:
         name = tenant.metadata.name
@@ -176,7 +200,7 @@ class TenantController(Controller[Tenant]):
         quota = self.cache[TenantResourceQuota].find(name)
         generation, refusal = self._refused.get(name, (0, ""))
         still = quota is not None and quota.metadata.generation == generation
-        tree = observe(
+        tree = self._trees.observe(
             latest,
             self.cache,
             around,
@@ -271,15 +295,14 @@ class TenantController(Controller[Tenant]):
             self.events.warning(tenant, "NotDone", trouble)
 
     async def _say(self, tree: Tree, decided: Plan) -> None:
-        for say in decided.says:
-            await self._write(say)
+        # The deepest first: who made the newest namespace waits for what is said there.
+        changes = [each for each in reversed(decided.says) if each.about.status != each.status]
+        await at_once(AT_ONCE, (self._write(each) for each in changes))
         for tell in decided.tells:
             self._tell(tell)
         self.metrics.note(tree)
 
     async def _write(self, say: Say) -> None:
-        if say.about.status == say.status:
-            return
         established = isinstance(say.about, Tenant) and not say.about.status.state
         await self.api.write_status(say.about, say.status)
         if established and isinstance(say.about, Tenant):
@@ -297,6 +320,8 @@ class TenantController(Controller[Tenant]):
         self._foreign.pop(name, None)
         self._refused.pop(name, None)
         self._follower.forget(name)
+        self._trees.forget(name)
+        self._quotas.unsettle(name)
         self.metrics.forget(name)
         namespaces = self.cache[Namespace]
         left: list[Namespace | Tenant] = [

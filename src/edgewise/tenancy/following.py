@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 from edgewise.api.tenancy import MANAGED
@@ -17,6 +18,9 @@ from edgewise.tenancy.inheriting import COPY, content, copy_of, inheritable, sam
 from edgewise.tenancy.names import COPY_OF
 from edgewise.tenancy.tree.seen import Branch, Tree
 
+# How long the first lists of a tree are waited for, in seconds.
+FIRST_LIST = 2.0
+
 Watched = tuple[type[Object], Selection]
 
 
@@ -29,15 +33,36 @@ class Follower:
 
     async def follow(
         self, tree: Tree, api: Api, wake: Callable[[], None], troubles: list[str]
-    ) -> None:
+    ) -> bool:
+        """Whether all of it could be looked at; else to be tried again."""
         heirs = [branch for branch in tree.branches.values() if _follows(branch)]
         wanted = {each for branch in heirs for each in _watched(branch)}
         self._keep(tree.tenant.metadata.name, wanted, wake)
-        for kind, selection in wanted:
-            await self._caches.wait_for(kind, selection)
+        await self._wait_for(wanted)
+        followed = True
         for branch in heirs:
             for kind in _types(branch):
-                await self._sync(branch, kind, api, troubles)
+                unseen = [each for each in _pair(branch) if not self._cache(kind, each).synced]
+                if not unseen:
+                    await self._sync(branch, kind, api, troubles)
+                    continue
+                followed = False
+                why = self._caches.error(kind, unseen[0]) or "no answer yet"
+                troubles.append(
+                    f"{kind.KIND.kind} of {branch.parent} is not copied to {branch.name}: {why}"
+                )
+        return followed
+
+    async def _wait_for(self, wanted: set[Watched]) -> None:
+        """A first list takes a moment. One that is refused takes for ever, and whoever waits for it
+        keeps a worker from all other trees: those that have failed before are not waited for."""
+        try:
+            async with asyncio.timeout(FIRST_LIST):
+                for kind, selection in wanted:
+                    if self._caches.error(kind, selection) is None:
+                        await self._caches.wait_for(kind, selection)
+        except TimeoutError:
+            return
 
     def forget(self, root: str) -> None:
         self._keep(root, set(), lambda: None)
@@ -109,8 +134,12 @@ def _types(branch: Branch) -> list[type[Object]]:
 
 def _watched(branch: Branch) -> Iterable[Watched]:
     for kind in _types(branch):
-        yield kind, _originals(branch)
-        yield kind, _copies(branch)
+        for selection in _pair(branch):
+            yield kind, selection
+
+
+def _pair(branch: Branch) -> tuple[Selection, Selection]:
+    return _originals(branch), _copies(branch)
 
 
 def _originals(branch: Branch) -> Selection:

@@ -41,7 +41,10 @@ class TenancyMetrics:
 
     def note(self, tree: Tree) -> None:
         found: Tally[str] = Tally()
+        found[State.ESTABLISHED.value] = len(tree.rested)
         for branch in tree.branches.values():
+            if branch.name in tree.rested:
+                continue
             state = State.ESTABLISHED if branch.enabled else State.DISABLED
             found[state.value if branch.ready else State.FAILED.value] += 1
         self._replace(tree.tenant.metadata.name, found)

@@ -16,6 +16,8 @@ KEPT = "tenancy"
 COPY_OF = f"{GROUP}/copy-of"
 # On a ResourceQuota: what each child holds.
 LEDGER = f"{GROUP}/ledger"
+# In a quota: how many SubNamespaces a namespace may have.
+SUBNAMESPACES = f"count/{SubNamespace.KIND.plural}.{GROUP}"
 # On a namespace: the inheritance with sync Once that was carried out.
 INHERITED = f"{GROUP}/inherited"
 # On a RoleBinding of a disabled tenant: the subjects that it has when the tenant is enabled.

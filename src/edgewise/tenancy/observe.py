@@ -65,16 +65,7 @@ def observe(
     branches: dict[str, Branch] = {}
     orphans: list[Namespace] = []
     lost: list[Tenant] = []
-    core = _branch(
-        tenant.metadata.name,
-        cache,
-        path=(),
-        tenant=tenant,
-        enabled=tenant.spec.enabled,
-        people=tuple(tenant.spec.owners),
-        foreign=tenant.metadata.name in foreign,
-    )
-    pending = [core]
+    pending = [core_branch(tenant, cache, foreign)]
     while pending:
         branch = pending.pop(0)
         branches[branch.name] = branch
@@ -83,7 +74,7 @@ def observe(
             for source in sorted(cache[SubNamespace].all(branch.name), key=_age):
                 if source.metadata.deleting:
                     continue
-                child = _child(
+                child = child_branch(
                     source, branch, root=tenant, cache=cache, around=around, foreign=foreign
                 )
                 if child.name not in branches:
@@ -119,7 +110,19 @@ def _unheeded(branches: Iterable[Branch], cache: CacheView) -> Iterator[TenantRe
                 yield found
 
 
-def _child(
+def core_branch(tenant: Tenant, cache: CacheView, foreign: Iterable[str]) -> Branch:
+    return _branch(
+        tenant.metadata.name,
+        cache,
+        path=(),
+        tenant=tenant,
+        enabled=tenant.spec.enabled,
+        people=tuple(tenant.spec.owners),
+        foreign=tenant.metadata.name in foreign,
+    )
+
+
+def child_branch(
     source: SubNamespace,
     above: Branch,
     *,
@@ -185,6 +188,7 @@ def _branch(
         policy=cache[NetworkPolicy].get(kept),
         limits=cache[LimitRange].get(kept),
         quota=cache[ResourceQuota].get(kept),
+        asks=len(cache[SubNamespace].all(name)),
         enabled=enabled,
         people=people,
         claim=claim,

@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable
 async def eventually(
     condition: Callable[[], object | Awaitable[object]],
     *,
-    within: float = 10.0,
+    within: float = 30.0,
     every: float | None = None,
     not_yet: tuple[type[Exception], ...] = (),
 ) -> None:
     """Return when `condition` holds. Assertions that fail, and `not_yet`, count as "not yet".
 
-    At the deadline the condition's own failure is raised, which tells what is missing. The longer
+    The deadline is generous: tests run beside others on a machine that is busy, and a condition
+    that holds ends the wait. Then the condition's own failure is raised, which tells what is
+    missing. The longer
     it takes, the less often it is looked: many conditions ask an API server that has work to do.
     """
     loop = asyncio.get_running_loop()

@@ -42,7 +42,7 @@ async def test_a_bad_session_is_refused_with_a_sentence(installation: Installati
             await installation.client.apply(workloads.session("bad", "nowhere"))
 
     # Ready pods answer, but the API server may learn of the certificate a moment later.
-    await eventually(refused, within=10, every=0.1)
+    await eventually(refused, every=0.1)
 
 
 async def test_a_session_answers_through_each_gateway_and_their_service(

@@ -171,7 +171,7 @@ async def test_nodes_do_not_notice(cluster: LocalCluster, client: Client) -> Non
         await client.exec(far, "default", ["true"])
         took.append(time.monotonic() - began)
     # By way of the place, it would take several round trips of half a second.
-    assert min(took) < 0.5
+    assert min(took) < 1.0
 
 
 async def test_a_distance_changes_while_all_runs(

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,6 @@ import pytest
 from edgewise.local.machines import processes
 
 COMMAND = [sys.executable, "-m", "edgewise.cli", "demo", "placement"]
-# On a quiet machine; here others may run beside it.
-SECONDS = 90.0
-TOLERANCE = 2.0
 
 SHARES = ""
 
@@ -22,16 +18,14 @@ SHARES = ""
 def test_the_service_follows_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "state"
     monkeypatch.setenv("EDGEWISE_STATE_DIR", str(state))
-    began = time.monotonic()
     done = subprocess.run(
         COMMAND,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=300,
+        timeout=300,  # it is to take 90 seconds; tests run beside others
         check=False,
     )
-    took = time.monotonic() - began
     assert done.returncode == 0, done.stdout + done.stderr
     said = done.stdout
     assert "rome: 10 ms to demo-placement-1" in said
@@ -44,6 +38,5 @@ def test_the_service_follows_its_user(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(asked) == 2
     assert all(int(requests) > 100 and failed == "0" for requests, failed in asked), asked
     assert "All of it worked" in said
-    assert took < SECONDS * TOLERANCE
     files = [path for path in state.rglob("*") if path.is_file()]
     assert files + [p for p in processes.marked() if p.cluster.startswith(str(state))] == []

@@ -48,7 +48,7 @@ async def answers(rooms: Rooms, endpoints: dict[str, str], pod: str) -> None:
         assert await pod_at(rooms, endpoints) == pod
 
     not_yet = (aiohttp.ClientConnectionError, OSError)
-    await eventually(led_there, within=10, every=0.1, not_yet=not_yet)
+    await eventually(led_there, every=0.1, not_yet=not_yet)
 
 
 async def node_addresses(rooms: Rooms) -> set[str]:
@@ -184,7 +184,7 @@ async def test_a_seats_service_is_a_name_that_stays(rooms: Rooms) -> None:
         async def seen() -> None:
             assert await seen_by_bob() == [pod, pod]
 
-        await eventually(seen, within=10, every=0.1)
+        await eventually(seen, every=0.1)
 
     await led_to(ann.pods["server"])
     again = await replaced(rooms, "named", ann)

@@ -120,7 +120,7 @@ async def test_only_what_belongs_to_a_seat_is_reachable(rooms: Rooms) -> None:
         return await rooms.status(url) in (404, 503)
 
     # The gateway is told of it a moment after the status says so.
-    await eventually(unreachable, within=3)
+    await eventually(unreachable)
     assert (await rooms.ask(bob.endpoints["server"]["http"]))["pod"] == bob.pods["server"]
     await rooms.delete("closed")
 

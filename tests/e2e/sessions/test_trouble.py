@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.api.sessions import ClientStatus, Session
+from edgewise.api.sessions import DEFAULT_READY_SECONDS, ClientStatus, Session
 from edgewise.kube.kinds.core import ResourceQuota
 from tests.e2e.sessions.conftest import Rooms
 from tests.e2e.sessions.workloads import NAMESPACE, key, pod_spec, pods, template
@@ -52,7 +52,7 @@ async def test_a_client_says_what_is_wrong_and_follows_the_corrected_template(
     began = time.monotonic()
     ann, bob = await rooms.join(name, "ann", "bob")
     assert ann.pods == bob.pods
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < DEFAULT_READY_SECONDS, "it waited for its deadline"
     assert (ann.reason, ann.message, ann.late) == ("", "", False)
     await rooms.delete(name)
 
@@ -68,10 +68,8 @@ async def test_a_container_that_crashes_again_and_again_gets_another_pod(rooms: 
     def replaced(has: ClientStatus) -> bool:
         return has.ready and has.pods["server"] != first
 
-    began = time.monotonic()
+    # The kubelet alone would restart its container for ever, and never replace the pod.
     await rooms.until("crashes", "ann", replaced)
-    # The kubelet alone would have begun its wait of ten seconds by now.
-    assert time.monotonic() - began < 12
     session = await rooms.client.get(Session, "crashes", NAMESPACE)
     assert session.status.recoveries >= 1
     await rooms.delete("crashes")
@@ -98,7 +96,7 @@ async def test_a_recovery_does_not_wait_for_those_who_were_refused(rooms: Rooms)
         began = time.monotonic()
         await rooms.kill(lost)
         await rooms.recovered("full", "ann", lost)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30, "it waited with those who were refused"
         seen = await rooms.client.get(Session, "full", NAMESPACE)
         assert not seen.status.clients["cat"].ready
     finally:

@@ -29,6 +29,7 @@ from edgewise.gameservers.hub.half import GamesHalf
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
 from edgewise.kube.kinds.core import Namespace
+from edgewise.runtime.caching.cache import number as revision
 from edgewise.server.http.app import HttpSettings, create_app
 from edgewise.server.http.guard import Rates
 from edgewise.server.http.serving import Listen, serving
@@ -110,6 +111,12 @@ class Stage:
         return await self.direct.patch(
             Server, name, self.namespace, body={"status": status}, subresource="status"
         )
+
+    async def heard(self, server: Server) -> None:
+        """Wait until every replica knows it as it is."""
+        said = revision(server.metadata.resource_version)
+        for each in self.replicas:
+            await eventually(lambda each=each: each.half.games.servers.revision >= said)
 
     async def add_servers(self, number: int, fleet: str = "chess", nodes: int = 4) -> list[str]:
         names = [f"{fleet}-{each}" for each in range(number)]

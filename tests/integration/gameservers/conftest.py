@@ -13,9 +13,10 @@ from edgewise.gameservers.names import OPERATOR_USER
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.kinds.core import Node
+from edgewise.testing.domain_stage import Kubelets
 from tests.integration.conftest import ApiServer
 from tests.integration.gameservers.game_stage import GameStage
-from tests.integration.gameservers.stage import Kubelets, Stage, make_node
+from tests.integration.gameservers.stage import Stage, make_node
 
 AS_OPERATOR = (("Impersonate-User", OPERATOR_USER), ("Impersonate-Group", "system:masters"))
 

@@ -179,7 +179,7 @@ async def test_a_budget_that_somebody_deletes_is_made_again(stage: Stage) -> Non
         async def there_again() -> None:
             await stage.client.get(PodDisruptionBudget, names.BUDGET, stage.namespace)
 
-        await eventually(there_again, within=10, not_yet=(NotFound,))
+        await eventually(there_again, not_yet=(NotFound,))
 
 
 async def test_an_own_budget_over_the_same_pods_is_told(stage: Stage) -> None:
@@ -197,13 +197,13 @@ async def test_an_own_budget_over_the_same_pods_is_told(stage: Stage) -> None:
             (words,) = await told()
             assert "the PodDisruptionBudget mine selects its pod too" in words
 
-        await eventually(warned, within=10, not_yet=(ValueError,))
+        await eventually(warned, not_yet=(ValueError,))
         await stage.client.delete(PodDisruptionBudget, "mine", stage.namespace)
 
         async def taken_back() -> None:
             assert not await told()
 
-        await eventually(taken_back, within=10)
+        await eventually(taken_back)
 
 
 async def test_a_label_alone_makes_no_pod_that_nobody_can_delete(stage: Stage) -> None:
@@ -243,7 +243,7 @@ async def test_a_foreign_pod_of_the_name_is_left_alone_and_the_server_says_why(
             found = await stage.get()
             assert any(each.reason == "NameTaken" for each in found.status.conditions)
 
-        await eventually(said, within=10)
+        await eventually(said)
     assert not (await stage.pod()).metadata.deleting
 
 

@@ -44,7 +44,7 @@ class Flows:
             while not self.stop.is_set():
                 self.asked["ws"] += 1
                 await chat.send_str(str(self.asked["ws"]))
-                assert await chat.receive_str(timeout=5) == f"steady {self.asked['ws']}"
+                assert await chat.receive_str(timeout=30) == f"steady {self.asked['ws']}"
                 self.answered["ws"] += 1
                 await self.pace()
 
@@ -181,7 +181,7 @@ async def test_two_gateways_serve_the_same_routes_and_fail_alone(gateway, pods, 
             async with http.ws_connect(second.url("/s/seat-a/http/")) as chat:
                 os.kill(gateway.envoy.pid, signal.SIGKILL)
                 await chat.send_str("hi")
-                assert await chat.receive_str(timeout=5) == "a hi"
+                assert await chat.receive_str(timeout=30) == "a hi"
                 await second.serve("ns/t", route(pod, "seat-b"))
 
 
@@ -282,7 +282,7 @@ async def test_open_connections_get_time_to_end_when_the_gateway_stops(run_dir, 
         stopping = asyncio.create_task(gateway.envoy.stop())
         await eventually(lambda: is_leaving(http, gateway))
         await chat.send_str("still here")
-        assert await chat.receive_str(timeout=5) == "a still here"
+        assert await chat.receive_str(timeout=30) == "a still here"
         await chat.close()
         await stopping
     with pytest.raises(ProcessLookupError):

@@ -192,7 +192,7 @@ async def test_web_sockets_are_open_in_both_directions(gateway, pods, http):
     async with http.ws_connect(gateway.url("/s/seat-a/http/chat?x=1")) as chat:
         for word in ("one", "two"):
             await chat.send_str(word)
-            assert await chat.receive_str(timeout=5) == f"a {word}"
+            assert await chat.receive_str(timeout=30) == f"a {word}"
     assert pod.requests[-1].path_qs == "/chat?x=1"
 
 
@@ -284,7 +284,7 @@ async def test_a_web_socket_opens_with_the_token_in_its_query(gateway, pods, htt
     await gateway.serve("ns/s", route(pod, "seat-a", token_sha256=sha256(TOKEN)))
     async with http.ws_connect(gateway.url(f"/s/seat-a/http/?edgewise_token={TOKEN}")) as chat:
         await chat.send_str("hello")
-        assert await chat.receive_str(timeout=5) == "a hello"
+        assert await chat.receive_str(timeout=30) == "a hello"
     with pytest.raises(aiohttp.WSServerHandshakeError):
         await http.ws_connect(gateway.url("/s/seat-a/http/"))
 

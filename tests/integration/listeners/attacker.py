@@ -1,6 +1,6 @@
 """Attacks on an HTTP listener by somebody who can connect and has no token.
 
-`python attacker.py ATTACK PORT SECONDS TLS` tells how many bytes it could send.
+`python attacker.py ATTACK PORT SECONDS TLS NUMBER ADDRESS` tells how many bytes it could send.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ HELD = {
 
 
 def connect(port: int) -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", port), timeout=5)
+    made = socket.create_connection(("127.0.0.1", port), 5, (sys.argv[6], 0))
     made.settimeout(5)
     return made
 
@@ -91,7 +91,7 @@ def numbers() -> Iterator[int]:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     attack, port, seconds, tls = sys.argv[1:5]
-    number = int(sys.argv[5]) if len(sys.argv) > 5 else MANY
+    number = int(sys.argv[5])
     until = time.monotonic() + float(seconds)
     if attack in ENDLESS:
         yield endless(attack, int(port), until, tls == "tls")

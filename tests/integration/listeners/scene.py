@@ -24,6 +24,8 @@ from tests.unit.kube.pems import make_pair
 
 HERE = Path(__file__).parent
 MIB = 1 << 20
+PROBES = "127.0.0.1"  # where the newcomer comes from, who asks for /healthz meanwhile
+ELSEWHERE = "127.0.0.2"
 TLS = ("server-tls", "webhooks")
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
@@ -135,7 +137,7 @@ class Probing:
 
 @contextlib.contextmanager
 def attacking(
-    at: Victim, attack: str, seconds: float, number: int = MANY
+    at: Victim, attack: str, seconds: float, number: int = MANY, address: str = PROBES
 ) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         [
@@ -146,6 +148,7 @@ def attacking(
             str(seconds),
             "tls" if at.tls is not None else "plain",
             str(number),
+            address,
         ],
         stdout=subprocess.PIPE,
     )
@@ -159,7 +162,13 @@ def attacking(
 
 
 def measure(
-    kind: str, attack: str, seconds: float = 6.0, *, number: int = MANY, idle_seconds: float = 2.0
+    kind: str,
+    attack: str,
+    seconds: float = 6.0,
+    *,
+    number: int = MANY,
+    idle_seconds: float = 2.0,
+    address: str = PROBES,
 ) -> Row:
     with victim(kind) as at:
         for _ in range(20):
@@ -167,7 +176,7 @@ def measure(
         with Probing(at) as idle:
             time.sleep(idle_seconds)
         before = during = at.memory()
-        with Probing(at) as attacked, attacking(at, attack, seconds, number) as attacker:
+        with Probing(at) as attacked, attacking(at, attack, seconds, number, address) as attacker:
             while attacker.poll() is None:
                 during = max(during, at.memory())
                 time.sleep(0.02)
@@ -214,6 +223,8 @@ ATTACKS = [
 if __name__ == "__main__":
     chosen = set(sys.argv[1:])  # listeners, attacks, or both; without any: all
     for kind, attack in ATTACKS:
-        if chosen <= {kind, attack}:
-            row = measure(kind, attack)
-            print(row, f"{row.failures} of {row.probes} probes failed", flush=True)  # noqa: T201
+        if chosen - {PROBES, ELSEWHERE} <= {kind, attack}:
+            for address in sorted(chosen & {PROBES, ELSEWHERE}) or [PROBES]:
+                row = measure(kind, attack, address=address)
+                failed = f"{row.failures} of {row.probes} probes failed"
+                print(row, failed, address, f"median {row.attacked_median * 1000:.1f}", flush=True)  # noqa: T201

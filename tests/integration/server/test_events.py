@@ -126,7 +126,7 @@ async def test_a_stream_ends_when_its_token_does(scene: Scene) -> None:
     await eventually(lambda: watcher.events)
     id = token_id(reader.headers["Authorization"].removeprefix("Bearer "))
     await scene.rig.direct.delete(Secret, secret_name(id), scene.rig.namespace)
-    await eventually(lambda: watcher.ended, within=5)
+    await eventually(lambda: watcher.ended)
     await watcher.stop()
 
 
@@ -168,7 +168,7 @@ async def test_a_stream_is_about_one_session_and_not_about_its_name(
     await scene.app("DELETE", "/v1/sessions/room-1")
     await made_again(other)
     assert (await other("PUT", f"{ALICE}?wait=10")).body["ready"]
-    await eventually(lambda: watcher.ended, within=10)
+    await eventually(lambda: watcher.ended)
     assert watcher.events[-1] == ("session-gone", {"session": "room-1"})
     assert watcher.named("client") == []
     await watcher.stop()
@@ -183,7 +183,7 @@ async def test_a_session_of_the_same_name_that_was_missed_ends_a_stream(scene: S
     (session,) = sessions
     meta = msgspec.structs.replace(session.metadata, uid="another", resource_version="99999999")
     sessions.replace([msgspec.structs.replace(session, metadata=meta)], "99999999")
-    await eventually(lambda: watcher.ended, within=10)
+    await eventually(lambda: watcher.ended)
     assert watcher.named("session") == []
     assert watcher.events[-1] == ("session-gone", {"session": "room-1"})
     await watcher.stop()
@@ -194,7 +194,7 @@ async def test_whom_the_application_takes_out_is_told_no_more(scene: Scene) -> N
     watcher = Watcher(await scene.client(), f"{ALICE}/events")
     await eventually(lambda: watcher.events)
     assert (await scene.app("DELETE", ALICE)).status == 204
-    await eventually(lambda: watcher.ended, within=5)
+    await eventually(lambda: watcher.ended)
     await watcher.stop()
 
 
@@ -212,9 +212,9 @@ async def test_a_client_cannot_open_streams_without_end(scene: Scene) -> None:
     async def there_is_room_again() -> bool:
         again = Watcher(alice, f"{ALICE}/events")
         try:
-            await eventually(lambda: again.events or again.ended, within=5)
+            await eventually(lambda: again.events or again.ended)
             return bool(again.events)
         finally:
             await again.stop()
 
-    await eventually(there_is_room_again, within=15, every=0.1)
+    await eventually(there_is_room_again, within=60, every=0.1)

@@ -59,7 +59,7 @@ async def test_a_kubeconfig_that_cannot_be_used(
 ) -> None:
     await add_member(rig, cluster, user)
     replica = await rig.add_replica()
-    await eventually(lambda: trouble in replica.members.trouble("odd"), within=10)
+    await eventually(lambda: trouble in replica.members.trouble("odd"))
     await assert_the_others_serve(replica)
 
 

@@ -87,7 +87,7 @@ async def test_a_person_sees_all_clusters_live(rig: HubRig, tmp_path: Path) -> N
         async def nobody_left() -> bool:
             return "alice" not in await text(page, "#clients")
 
-        await eventually(nobody_left, within=10)
+        await eventually(nobody_left)
         await app("DELETE", "/v1/sessions/room-1")
         await shows(page, "#no-sessions", "No sessions.")
 

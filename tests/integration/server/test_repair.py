@@ -15,7 +15,7 @@ from edgewise.testing.eventually import eventually
 from edgewise.testing.hub_rig import HubRig, patiently
 from edgewise.testing.sessions_replica import SessionsReplica
 
-CONVERGED_SECONDS = 10.0
+CONVERGED_SECONDS = 30.0
 
 
 async def made(replica: SessionsReplica, name: str, **fields: object) -> GlobalSession:

@@ -13,7 +13,7 @@ from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.apps import Deployment, Job, StatefulSet
 from edgewise.kube.kinds.core import ConfigMap, Pod, Service
 from edgewise.kube.kinds.events import Event
-from edgewise.runtime.leadership import Timing
+from edgewise.runtime.leading.leadership import Timing
 from edgewise.runtime.manager import Election
 from edgewise.sessions import names
 from edgewise.sessions.route_source import routes_of

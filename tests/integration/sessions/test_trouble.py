@@ -50,14 +50,14 @@ async def test_a_quota_is_told_in_its_own_words_and_a_recovery_gets_the_room(sta
 
         await eventually(asked_in_vain)
         await set_quota(stage, used={"pods": "0"})
-        await stage.ready("ann", within=5)
+        await stage.ready("ann")
         assert not (await stage.record("bob")).ready
         found = await stage.client.list(Event, stage.namespace)
         refusals = [each.note for each in found.items if each.reason == "PodsRefused"]
         assert len(refusals) <= 1, refusals
 
         await set_quota(stage, hard={"pods": "9"})
-        await stage.ready("ann", "bob", "cat", within=5)
+        await stage.ready("ann", "bob", "cat")
         assert not (await stage.get()).status.refusals
 
 
@@ -75,4 +75,4 @@ async def test_a_pod_that_the_api_server_finds_invalid_is_told(stage: Stage) -> 
 
         await eventually(told)
         await stage.template()  # mended: nobody waits for the next attempt
-        await stage.ready("ann", within=5)
+        await stage.ready("ann")

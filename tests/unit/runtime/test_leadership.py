@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from edgewise.kube.errors import AlreadyExists, Conflict, NotFound, ServerError, Unreachable
 from edgewise.kube.kinds.coordination import Lease, LeaseSpec
 from edgewise.kube.objects import ObjectMeta
-from edgewise.runtime.leadership import (
+from edgewise.runtime.leading.leadership import (
     PROCESS_ANNOTATION,
     STOPS_ANNOTATION,
     Leadership,

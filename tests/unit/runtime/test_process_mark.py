@@ -9,9 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from edgewise.runtime.process_mark import is_dead, own_mark
+from edgewise.runtime.leading.process_mark import is_dead, own_mark
 
-TELL = "from edgewise.runtime.process_mark import own_mark; print(own_mark(), flush=True); input()"
+TELL = """
+from edgewise.runtime.leading.process_mark import own_mark
+
+print(own_mark(), flush=True)
+input()
+"""
 
 
 @pytest.fixture

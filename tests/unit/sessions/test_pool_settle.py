@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from edgewise.api.exposure import Port
 from edgewise.kube.conditions import Condition
 from edgewise.sessions.indexes.pod_index import Entry
 from edgewise.sessions.pool.observe import PoolHistory
@@ -90,6 +91,23 @@ def test_a_template_that_is_deleted_says_who_is_left() -> None:
     settled = settle_pool(plan_pool(seen, NOW), PoolOutcome())
     assert said(settled, "InUse") == "True SessionsLeft: it is deleted when these are gone: a, b"
     assert settled.status.sessions == 2
+
+
+def test_how_many_public_ports_there_are_is_said_where_clients_need_some() -> None:
+    def told(exposure: str, *protocols: str) -> int | None:
+        made = template()
+        made.spec.exposure = exposure  # type: ignore[assignment]
+        made.spec.pod_templates[0].ports = [
+            Port(name=f"p{number}", port=7000 + number, protocol=each)  # type: ignore[arg-type]
+            for number, each in enumerate(protocols)
+        ]
+        plan = plan_pool(PoolObserved(template=made, public_ports=20), NOW)
+        return settle_pool(plan, PoolOutcome()).status.public_ports
+
+    assert told("Gateway", "HTTP", "UDP") == 20
+    assert told("GatewayAPI", "TCP") == 20
+    assert told("Gateway", "HTTP") is None
+    assert told("HostPort", "UDP") is None
 
 
 def test_a_plan_is_a_value() -> None:

@@ -1,4 +1,5 @@
-"""How long tenants and their namespaces take, beside the same objects written by a plain client.
+"""How long tenants, their namespaces and their pods take, beside the same objects written by a
+plain client.
 
-Begin with `establish`.
+Begin with `bench`, which runs the others; `bare` has the floors.
 """

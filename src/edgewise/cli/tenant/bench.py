@@ -1,12 +1,14 @@
 """`edgewise bench tenancy`: what a tenant costs."""
 
-import asyncio
 import sys
 from typing import Annotated, Any
 
 import typer
+import uvloop
 
-from edgewise.bench.tenancy.establish import TenancyBench
+from edgewise.bench.tenancy.bench import Asked, measure
+from edgewise.bench.tenancy.crowd import FEW
+from edgewise.bench.tenancy.stage import NotMeasured, Stage
 from edgewise.cli.bench.storing import finish
 from edgewise.cli.tenant.reading import BadTenantOption
 from edgewise.domain import cluster_kinds, install_domains
@@ -24,31 +26,60 @@ MOST = 10_000
 def tenancy(
     tenants: Annotated[
         str, typer.Option(help="How many tenants at once; several numbers with commas.")
-    ] = "4",
+    ] = "",
+    rate: Annotated[
+        float,
+        typer.Option(min=0, max=1000, help="Tenants in a second, instead of all at once."),
+    ] = 0.0,
+    pods: Annotated[str, typer.Option(help="How many pods; several numbers with commas.")] = "",
+    over: Annotated[
+        int, typer.Option(min=1, max=1000, help="Over how many tenants the pods are spread.")
+    ] = 32,
     tree: Annotated[
         int, typer.Option(min=0, max=MOST, help="Children of one tenant, one after the other.")
     ] = 0,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=100, help="How often each is measured beside its floor.")
+    ] = 5,
 ) -> None:
-    """Measure tenants beside the same objects from a plain client, on a cluster of its own."""
-    counts = [_count(each) for each in tenants.split(",")]
+    """Measure tenants beside the same objects from a plain client, on a cluster of its own.
+
+    Without an option it measures four tenants at once."""
+    asked = Asked(
+        tenants=_counts("--tenants", tenants or ("" if pods or tree else "4")),
+        rate=rate,
+        pods=_counts("--pods", pods),
+        over=over,
+        tree=tree,
+        rounds=rounds,
+    )
+    if rate and (not asked.tenants or min(asked.tenants) <= 10 * FEW):
+        raise BadTenantOption(f"--rate: say how many come with --tenants, more than {10 * FEW}")
     with temporary_cluster("bench", simulated_nodes=1) as cluster:
-        figures = asyncio.run(_measure(cluster, counts, tree))
+        try:
+            figures = uvloop.run(_measure(cluster, asked))
+        except NotMeasured as error:
+            raise BadTenantOption(f"not measured: {error}") from error
     finish("tenancy", figures)
 
 
-def _count(text: str) -> int:
-    if not text.strip().isdecimal() or not 1 <= int(text) <= MOST:
-        raise BadTenantOption(f"--tenants {text!r}: write numbers from 1 to {MOST}, with commas")
-    return int(text)
+def _counts(option: str, text: str) -> tuple[int, ...]:
+    """Numbers with commas."""
+    if not text:
+        return ()
+    found = [each.strip() for each in text.split(",")]
+    for each in found:
+        if not each.isdecimal() or not 1 <= int(each) <= MOST:
+            raise BadTenantOption(f"{option} {each!r}: write numbers from 1 to {MOST}, with commas")
+    return tuple(int(each) for each in found)
 
 
-async def _measure(cluster: LocalCluster, counts: list[int], tree: int) -> dict[str, Any]:
+async def _measure(cluster: LocalCluster, asked: Asked) -> dict[str, Any]:
     async with cluster.client() as client:
         await install_domains(client, DOMAINS, cluster_kinds(DOMAINS))
         async with running_platform(cluster, gateway=False) as platform:
-            bench = TenancyBench(client, platform.operator_url, _say)
-            return await bench.run(counts, tree)
+            return await measure(Stage(client, cluster, platform, _say), asked)
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+    print(line, file=sys.stderr, flush=True)

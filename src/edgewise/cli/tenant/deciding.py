@@ -1,6 +1,9 @@
-"""Finds a request by its name, and writes a decision into it."""
+"""`edgewise tenant approve` and `deny`: find a request by name, and write a decision into it."""
 
 import re
+from typing import Annotated
+
+import typer
 
 from edgewise.api.tenancy_requests import (
     NAME_PATTERN,
@@ -9,9 +12,31 @@ from edgewise.api.tenancy_requests import (
     RoleRequest,
     TenantRequest,
 )
+from edgewise.cli.tenant.acting import ActAs, Context, Kubeconfig, Namespace, act_as
 from edgewise.cli.tenant.reading import BadTenantOption
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
+
+
+def deciding(*, approved: bool, help_text: str) -> typer.Typer:
+    """One command, with either word."""
+    app = typer.Typer()
+
+    @app.command(help=help_text)
+    def decided(
+        name: Annotated[str, typer.Argument(help="The name of the request.")],
+        namespace: Namespace = None,
+        reason: Annotated[str, typer.Option(help="For its maker.")] = "",
+        who: ActAs = None,
+        kubeconfig: Kubeconfig = None,
+        context: Context = None,
+    ) -> None:
+        async def do(client: Client) -> None:
+            await decide(client, name, namespace, approved=approved, reason=reason)
+
+        act_as(kubeconfig, context, who, do)
+
+    return app
 
 
 async def decide(

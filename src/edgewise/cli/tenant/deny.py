@@ -1,28 +1,5 @@
 """`edgewise tenant deny`."""
 
-from typing import Annotated
+from edgewise.cli.tenant.deciding import deciding
 
-import typer
-
-from edgewise.cli.tenant.acting import ActAs, Context, Kubeconfig, Namespace, act_as
-from edgewise.cli.tenant.deciding import decide
-from edgewise.kube.client import Client
-
-app = typer.Typer()
-
-
-@app.command()
-def deny(
-    name: Annotated[str, typer.Argument(help="The name of the request.")],
-    namespace: Namespace = None,
-    reason: Annotated[str, typer.Option(help="For its maker.")] = "",
-    who: ActAs = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
-    """Refuse a request; its maker sees the reason."""
-
-    async def do(client: Client) -> None:
-        await decide(client, name, namespace, approved=False, reason=reason)
-
-    act_as(kubeconfig, context, who, do)
+app = deciding(approved=False, help_text="Refuse a request; its maker sees the reason.")

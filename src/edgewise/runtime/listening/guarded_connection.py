@@ -9,6 +9,7 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from edgewise.runtime.listening.handshakes import Handshakes
 from edgewise.runtime.listening.request_guard import (
     MOST_UNCOUNTED,
     READ_BYTES,
@@ -131,30 +132,41 @@ class HelloGate(asyncio.Protocol):
         connection: Connection,
         guard: Callable[[], RequestGuard],
         context: ssl.SSLContext,
+        handshakes: Handshakes,
         seconds: float,
     ) -> None:
         self._connection = connection
         self._guard = guard
         self._context = context
+        self._handshakes = handshakes
         self._seconds = seconds
         self._received = b""
+        self._asked = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._connection.made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._handshakes.forget(self._connection.address, self._shake_hands)
         self._connection.keeper.gone(self._connection)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
+        if self._asked:
+            if len(self._received) > MOST_HANDSHAKE_BYTES:
+                self._connection.drop()
+            return
         length = int.from_bytes(self._received[3:5], "big")
         if self._received[0] != HANDSHAKE or length > LONGEST_RECORD:
             self._connection.drop()
         elif len(self._received) >= RECORD_HEADER + length > RECORD_HEADER:
-            self._shake_hands()
+            self._asked = True
+            self._handshakes.ask(self._connection.address, self._shake_hands)
 
     def _shake_hands(self) -> None:
-        transport = cast(asyncio.Transport, self._connection.transport)
+        transport = self._connection.transport
+        if transport is None or transport.is_closing():
+            return
         self._connection.guard = self._guard()
         tls = TlsConnection(self._connection, self._connection.guard, self._context, self._seconds)
         transport.set_protocol(tls)
@@ -211,10 +223,10 @@ class PlainConnection(RequestGuard):
     def __init__(
         self,
         connection: Connection,
-        inner: asyncio.Protocol,
+        framework: Callable[[], asyncio.Protocol],
         limits: RequestLimits,
     ) -> None:
-        super().__init__(inner, limits, connection)
+        super().__init__(framework, limits, connection)
         self._connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -20,6 +20,7 @@ import msgspec
 from edgewise.runtime.listening.callers import among, caller
 from edgewise.runtime.listening.descriptors import raise_descriptor_limit
 from edgewise.runtime.listening.guarded_connection import Connection, HelloGate, PlainConnection
+from edgewise.runtime.listening.handshakes import Handshakes
 from edgewise.runtime.listening.places import Places
 from edgewise.runtime.listening.request_guard import RequestGuard, RequestLimits
 
@@ -73,6 +74,7 @@ class Listener:
         self._places: Places[Connection] = Places(
             self._room(), self._limits.connections.per_address, self._limits.connections.waiting
         )
+        self._handshakes = Handshakes(self._loop)
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._bodies = Kept(self._limits.connections.body_bytes)
@@ -201,13 +203,13 @@ class Listener:
     def _chain(self, connection: Connection) -> asyncio.BaseProtocol:
         limits = self._limits.request
         if self._tls is None:
-            connection.guard = PlainConnection(connection, self._protocol(), limits)
+            connection.guard = PlainConnection(connection, self._protocol, limits)
             return connection.guard
 
         def guard() -> RequestGuard:
-            return RequestGuard(self._protocol(), limits, connection)
+            return RequestGuard(self._protocol, limits, connection)
 
-        return HelloGate(connection, guard, self._tls, limits.handshake_seconds)
+        return HelloGate(connection, guard, self._tls, self._handshakes, limits.handshake_seconds)
 
     # Ending.
 

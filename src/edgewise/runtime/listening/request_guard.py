@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import http
 import json
+from collections.abc import Callable
 from typing import Protocol, cast
 
 import httptools
@@ -63,18 +64,26 @@ class TooLarge(Exception):
 
 
 class RequestGuard(asyncio.BufferedProtocol):
-    """Passes on to `inner` what is within the limits."""
+    """Passes on to the framework's protocol what is within the limits.
+
+    That protocol is made when the headers of a first request are complete: a caller who only
+    begins costs neither it nor its task.
+    """
 
     # One for all connections: what a read brings is copied out of it before the next one.
     _buffer = memoryview(bytearray(READ_BYTES))
 
-    def __init__(self, inner: asyncio.Protocol, limits: RequestLimits, watcher: Watcher) -> None:
-        self.inner = inner
+    def __init__(
+        self, framework: Callable[[], asyncio.Protocol], limits: RequestLimits, watcher: Watcher
+    ) -> None:
+        self._framework = framework
+        self._inner: asyncio.Protocol | None = None
+        self._begun_with: list[bytes] = []  # kept for inner
         self._limits = limits
         self._watcher = watcher
         self._transport: asyncio.Transport | None = None
         self._parser = self._new_parser()
-        self._requests = 0  # that inner has got to see
+        self._requests = 0  # whose headers are complete
         self._refused = False
         self._discarded = 0
         # Of the message that arrives now.
@@ -93,28 +102,31 @@ class RequestGuard(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=MOST_UNCOUNTED)
         self._watcher.waits(self._limits.header_seconds)
-        self.inner.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.inner.connection_lost(exc)
+        self._begun_with.clear()
+        if self._inner is not None:
+            self._inner.connection_lost(exc)
         self._transport = None
         # It refers to us: without a circle, all of this is freed now and not some time later.
         del self._parser
 
     def pause_writing(self) -> None:
         self._watcher.leaves_unread(self._limits.unread_seconds, self.unread())
-        self.inner.pause_writing()
+        if self._inner is not None:
+            self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         self._watcher.leaves_unread(self._limits.unread_seconds, 0)
-        self.inner.resume_writing()
+        if self._inner is not None:
+            self._inner.resume_writing()
 
     def unread(self) -> int:
         """Bytes of answers that could not be sent yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def eof_received(self) -> bool | None:
-        return self.inner.eof_received()
+        return self._inner.eof_received() if self._inner is not None else None
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._buffer
@@ -124,7 +136,18 @@ class RequestGuard(asyncio.BufferedProtocol):
         if self._refused:
             self._discard(len(data))
         elif self._within_limits(data):
-            self.inner.data_received(data)
+            self._pass_on(data)
+
+    def _pass_on(self, data: bytes) -> None:
+        if self._inner is None:
+            self._begun_with.append(data)
+            if not self._requests or self._transport is None:
+                return
+            data = b"".join(self._begun_with)
+            self._begun_with.clear()
+            self._inner = self._framework()
+            self._inner.connection_made(self._transport)
+        self._inner.data_received(data)
 
     def overdue(self) -> None:
         """The watcher's time is up."""

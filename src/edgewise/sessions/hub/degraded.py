@@ -8,8 +8,9 @@ counted in memory, and counted again after a restart.
 A mark counts for the template as it was: whoever changes the template lifts it. While it lasts, one
 client at a time finds out whether the location works again, after waits that grow.
 
-Public ports are a capacity that only the cluster knows. One client that gets none is enough to
-know that there are none; that ends when somebody leaves the location, or after a short while.
+Public ports are counted (`public_ports`), but for those that others in the cluster took. One
+client that gets none is enough to know that there are none; that ends when somebody leaves the
+location, or after a short while.
 """
 
 from __future__ import annotations

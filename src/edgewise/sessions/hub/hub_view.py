@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -16,6 +17,7 @@ from edgewise.sessions.hub.ledger import Ledger
 from edgewise.sessions.hub.locations import Locations, LocationSeen
 from edgewise.sessions.hub.member_writer import MemberWriter
 from edgewise.sessions.hub.members import Member, Members
+from edgewise.sessions.hub.public_ports import PublicPorts
 from edgewise.sessions.hub.queueing import Waiting, in_order
 from edgewise.sessions.hub.ranking import Candidate
 from edgewise.sessions.hub.records import Hub, by_location
@@ -46,6 +48,7 @@ class _Line(msgspec.Struct, frozen=True):
     queue: list[Waiting]
     places: dict[str, int]
     positions: dict[str, int]
+    ports: dict[str, Counter[str]]  # by location: what those who may go there need
 
 
 class HubView:
@@ -56,6 +59,7 @@ class HubView:
         self.members = members
         self.seen = Locations(hub, members)
         self.ledger = Ledger(hub.bindings)
+        self._ports = PublicPorts(hub, self.ledger)
         self.seats = MemberWriter(hub)
         self.changes = Changes()
         self._clock = clock
@@ -76,10 +80,18 @@ class HubView:
         """All locations, with what speaks for and against each of them for a session."""
         queued = self._queued_for()
         template = self.hub.template(session.spec.template) if session is not None else None
-        return [
-            self._for(template, location, self._place(location, queued, session))
-            for location in self.seen.all()
-        ]
+        needed = self._ports.needs(template)
+        places = []
+        for location in self.seen.all():
+            place = self._place(location, queued, session)
+            if needed or session is None:  # counted only for who asks: a join does not wait for it
+                free = self._ports.free(self.members.get(place.name))
+                place = msgspec.structs.replace(place, free_ports=free)
+            if needed:
+                rest = place.without(self._line().ports.get(place.name, {}))
+                place = msgspec.structs.replace(place, exhausted=rest.short_of(needed))
+            places.append(self._for(template, location, place))
+        return places
 
     def begin_trial(self, location: str, template: SessionTemplate) -> None:
         """A client is sent where its template did badly, to find out whether it still does."""
@@ -138,8 +150,14 @@ class HubView:
                 for location in self.hub.locations
                 if queue
             }
+            ports = {
+                name: sum(
+                    (Counter(each.ports) for each in queue if _may_go(each, name)), Counter[str]()
+                )
+                for name in places
+            }
             positions = {waiting.id: number for number, waiting in enumerate(queue, 1)}
-            self._known_line = _Line(version, queue, places, positions)
+            self._known_line = _Line(version, queue, places, positions, ports)
         return self._known_line
 
     def _waiting_of(self, binding: ClientBinding) -> Waiting:
@@ -162,6 +180,7 @@ class HubView:
         return Waiting(
             degraded=degraded,
             exhausted=exhausted,
+            ports=self._ports.needs(template),
             id=binding.metadata.name,
             since=spec.since.timestamp(),
             until=spec.until.timestamp() if spec.until else float("inf"),

@@ -116,7 +116,7 @@ class Joining:
         template = self._hub.template(session.spec.template)
         if choice.trial and template is not None:
             self._hub_view.begin_trial(choice.name, template)
-        with self._hub_view.ledger.claiming(choice.name):
+        with self._hub_view.ledger.claiming(choice.name, session.metadata.name):
             binding = await self._bindings.create(
                 session,
                 client,
@@ -193,7 +193,7 @@ class Joining:
         """
         left = binding.spec.location
         fresh: dict[str, Any] = {"until": None, "only": "", "tried": [], "rounds": 0, "retry": None}
-        with self._hub_view.ledger.claiming(choice.name):
+        with self._hub_view.ledger.claiming(choice.name, session.metadata.name):
             moved = await self._bindings.change(
                 binding,
                 state=BindingState.SEATED,

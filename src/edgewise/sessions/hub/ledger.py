@@ -35,9 +35,11 @@ class Ledger:
         self._bindings = bindings
         self._seated: Counter[str] = Counter()
         self._in_session: Counter[str] = Counter()
+        self._sessions: dict[str, Counter[str]] = {}
         self._queued: dict[str, ClientBinding] = {}
         self.queue_version = 0  # another one whenever the queue has changed
         self._claims: Counter[str] = Counter()
+        self._claims_of: dict[str, Counter[str]] = {}
         # For each who sits: where, and who was there before (None: cannot be told).
         self._before: dict[str, tuple[str, Before | None]] = {}
         self._waiting: dict[str, list[tuple[int, asyncio.Future[None]]]] = {}
@@ -50,17 +52,23 @@ class Ledger:
     def in_session(self, session_uid: str) -> int:
         return self._in_session[session_uid]
 
+    def sessions_in(self, cluster: str) -> Counter[str]:
+        """How many of each session sit there, with those whom this replica is just seating."""
+        return self._sessions.get(cluster, Counter()) + self._claims_of.get(cluster, Counter())
+
     def queued(self) -> list[ClientBinding]:
         return list(self._queued.values())
 
     @contextlib.contextmanager
-    def claiming(self, cluster: str) -> Iterator[None]:
+    def claiming(self, cluster: str, session: str) -> Iterator[None]:
         """Count a seat as taken while the write that takes it is on its way."""
         self._claims[cluster] += 1
+        _add_in(self._claims_of, cluster, session, +1)
         try:
             yield
         finally:
             _add(self._claims, cluster, -1)
+            _add_in(self._claims_of, cluster, session, -1)
 
     async def before(self, binding: ClientBinding) -> Before | None:
         """Who had a seat there when `binding` got its own.
@@ -110,6 +118,7 @@ class Ledger:
         _add(self._in_session, binding.spec.session_uid, by)
         if cluster:
             _add(self._seated, cluster, by)
+            _add_in(self._sessions, cluster, binding.spec.session, by)
             return
         self.queue_version += 1
         if by > 0:
@@ -122,6 +131,12 @@ def _add(counts: Counter[str], what: str, by: int) -> None:
     counts[what] += by
     if not counts[what]:
         del counts[what]
+
+
+def _add_in(counts: dict[str, Counter[str]], cluster: str, what: str, by: int) -> None:
+    _add(counts.setdefault(cluster, Counter()), what, by)
+    if not counts[cluster]:
+        del counts[cluster]
 
 
 def _seat(binding: ClientBinding) -> str:

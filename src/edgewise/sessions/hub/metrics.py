@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -74,3 +74,14 @@ class _HubCollector(Collector):
         yield ready
         yield free
         yield degraded
+        if hub.locations.synced:
+            forget_moves(but_from={location.metadata.name for location in hub.locations})
+
+
+def forget_moves(but_from: Set[str]) -> None:
+    """Of locations that were taken out. They are forgotten when somebody looks, and not when they
+    go: it is afterwards that their clients are moved, and counted."""
+    for counter in (MOVES, LATE_MOVES):
+        for metric in list(counter.collect()):
+            for left in {sample.labels["left"] for sample in metric.samples} - but_from:
+                counter.remove(left)

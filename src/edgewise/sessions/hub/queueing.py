@@ -26,6 +26,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     # By place: why its template does badly there, and what that has run out of that it needs.
     degraded: Mapping[str, str] = msgspec.field(default_factory=dict)
     exhausted: Mapping[str, str] = msgspec.field(default_factory=dict)
+    ports: Mapping[str, int] = msgspec.field(default_factory=dict)  # that it needs, by protocol
 
 
 class QueuePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ def plan_queue(queue: Iterable[Waiting], places: Iterable[Candidate], now: float
             staying.append(waiting.until)
             continue
         admit[waiting.id] = choice
-        place = free[choice.name]
+        place = free[choice.name].without(waiting.ports)
         place = msgspec.structs.replace(place, clients=place.clients + 1)
         if place.full:
             del free[choice.name]
@@ -80,10 +81,11 @@ def _choose(waiting: Waiting, free: Mapping[str, Candidate]) -> Choice | None:
 
 def _for(waiting: Waiting, place: Candidate) -> Candidate:
     """A place as it is for this client's template."""
-    if not waiting.degraded and not waiting.exhausted:
+    short = place.short_of(waiting.ports)
+    if not waiting.degraded and not waiting.exhausted and not short:
         return place
     return msgspec.structs.replace(
         place,
         degraded=waiting.degraded.get(place.name, ""),
-        exhausted=waiting.exhausted.get(place.name, ""),
+        exhausted=short or waiting.exhausted.get(place.name, ""),
     )

@@ -44,6 +44,21 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     degraded: str = ""  # why the session's template does badly there, as the end of "it …"
     trial: bool = False  # it is degraded, and this client may find out whether it still is
     exhausted: str = ""  # what it has run out of that the template needs, as the end of "it …"
+    free_ports: Mapping[str, int] | None = None  # by protocol; None: the cluster does not say
+
+    def short_of(self, needed: Mapping[str, int]) -> str:
+        """Which ports it lacks for one more client that needs some, as the end of "it …"."""
+        if self.free_ports is None:
+            return ""
+        lacking = [name for name, number in needed.items() if self.free_ports[name] < number]
+        return f"is full: no public {' or '.join(sorted(lacking))} port is free" if lacking else ""
+
+    def without(self, needed: Mapping[str, int]) -> Candidate:
+        """With so many free ports fewer."""
+        if self.free_ports is None or not needed:
+            return self
+        left = {name: number - needed.get(name, 0) for name, number in self.free_ports.items()}
+        return msgspec.structs.replace(self, free_ports=left)
 
     @property
     def taken(self) -> int:

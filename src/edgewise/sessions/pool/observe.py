@@ -108,6 +108,7 @@ def observe_pool(
         taken_at=history.taken_at,
         unready_since=history.unready_since,
         host_ports=PortsOfNodes(indexes, meta.namespace),
+        public_ports=len(indexes.ports),
         in_use=bool(cache[RawSession].by(by_template_in_use, str(template.key))),
         children=children_of(names.TEMPLATE_UID, meta, cache, BOUND_KINDS),
     )

@@ -16,7 +16,7 @@ from edgewise.sessions.bound import bound_manifest
 from edgewise.sessions.indexes.pod_index import CLEANING, RETIRED, Entry
 from edgewise.sessions.observed import NO_PORTS, ClaimSeen, FreePorts
 from edgewise.sessions.orders import ApplyChild, CreatePod, RemoveChild, ResetPod
-from edgewise.sessions.pods import ANYWHERE, Made, Spot, made_from, reuse_of
+from edgewise.sessions.pods import ANYWHERE, Made, Spot, made_from, public_ports_of, reuse_of
 from edgewise.sessions.steps.children import bound, missing_children
 from edgewise.workloads.children import ChildSeen, WantedChild
 from edgewise.workloads.deadlines import SKEW
@@ -47,6 +47,7 @@ class PoolObserved(msgspec.Struct, frozen=True, kw_only=True):
     unready_since: Mapping[str, float] = {}
     host_ports: FreePorts = NO_PORTS
     in_use: bool = False  # whether somebody is in a session of the template
+    public_ports: int = 0  # that the gateways have, of each protocol
     # What is bound to all its sessions, by (kind, name).
     children: Mapping[tuple[str, str], ChildSeen] = {}
 
@@ -99,6 +100,7 @@ class PoolPlan(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int = 0
     next: int = 0
     more: bool = False  # there is more to create
+    public_ports: int | None = None  # where clients of the template need some
     deadline: float | None = None
 
 
@@ -167,6 +169,9 @@ class _Pool:
             wanted=self._wanted,
             next=self._next,
             more=self._more,
+            public_ports=(
+                self._seen.public_ports if public_ports_of(self._template.spec) else None
+            ),
             deadline=min(self._deadlines, default=None),
         )
 

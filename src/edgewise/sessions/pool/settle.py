@@ -52,6 +52,7 @@ def settle_pool(plan: PoolPlan, outcome: PoolOutcome) -> PoolSettled:
             next=max(plan.next, old.next),
             warm=plan.warm,
             sessions=len(plan.sessions),
+            public_ports=plan.public_ports,
             conditions=TEMPLATE.report(
                 old.conditions, findings, generation=meta.generation, now=plan.now
             ),

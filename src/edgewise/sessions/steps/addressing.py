@@ -12,6 +12,7 @@ from edgewise.exposure.seats import seat_id, seat_token, token_hash
 from edgewise.sessions.digest import WITHOUT_SEATS
 from edgewise.sessions.draft import Draft
 from edgewise.sessions.orders import ClaimPort, FreePort, Publication
+from edgewise.sessions.pods import WITH_PUBLIC_PORTS
 from edgewise.sessions.seats.routes import ServedSeat, seat_routes
 from edgewise.sessions.steps.children import WITH_SERVICE
 from edgewise.sessions.steps.failing import remembered
@@ -21,8 +22,6 @@ from edgewise.workloads.pods_seen import PodSeen
 
 # Phases of a client that was told its endpoints.
 SERVED = frozenset((ClientPhase.READY, ClientPhase.NOT_READY, ClientPhase.RECOVERING))
-# Of these exposures, the gateway serves each TCP and UDP port of a seat at a port of its own.
-WITH_PUBLIC_PORTS = frozenset(("Gateway", "GatewayAPI"))
 
 
 def address_clients(draft: Draft) -> None:

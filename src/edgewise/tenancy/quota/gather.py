@@ -35,6 +35,7 @@ def tree_quota_of(tree: Tree, total: Amounts) -> tuple[TreeQuota, dict[str, str]
         accounts=accounts,
         children=children,
         open=frozenset(name for name, branch in tree.branches.items() if branch.ready),
+        asks={name: branch.asks for name, branch in tree.branches.items()},
     )
     return quota, wrong
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgewise.tenancy.quota.quantities import Amounts, text
+from edgewise.tenancy.names import SUBNAMESPACES
+from edgewise.tenancy.quota.quantities import NANO, Amounts, text
 from edgewise.tenancy.quota.tree_quota import (
     Account,
     NewAccount,
@@ -27,6 +28,7 @@ def plan_quota(quota: TreeQuota) -> QuotaPlan:
     names = tuple(sorted(quota.total))
     writes: list[QuotaWrite] = []
     short: dict[str, str] = {}
+    settled = True
     pending: list[tuple[str, Holding]] = [(quota.core, Holding.of_core(quota.total))]
     while pending:
         namespace, holding = pending.pop()
@@ -35,11 +37,13 @@ def plan_quota(quota: TreeQuota) -> QuotaPlan:
             if namespace in quota.open and holding.may_grow:
                 hard = {name: holding.target(name) for name in names}
                 writes.append(NewAccount(namespace=namespace, hard=hard))
+            settled = False
             continue
-        step = _Step(account, holding, quota.children.get(namespace, {}), quota.accounts, names)
+        step = _Step(quota, account, holding, names)
         if (write := step.write()) is not None:
             writes.append(write)
         short |= step.short
+        settled = settled and step.settled
         for child, entry in account.ledger.items():
             want = step.children.get(child)
             held = Holding(
@@ -57,6 +61,7 @@ def plan_quota(quota: TreeQuota) -> QuotaPlan:
             for each, account in quota.accounts.items()
             if account.enforced is not None and all(name in account.enforced for name in names)
         ),
+        settled=settled and not writes and not short,
     )
 
 
@@ -103,17 +108,13 @@ class _Step:
     """One account: what its spec should say, or else its status."""
 
     def __init__(
-        self,
-        account: Account,
-        holding: Holding,
-        children: Mapping[str, Want],
-        accounts: Mapping[str, Account],
-        names: tuple[str, ...],
+        self, quota: TreeQuota, account: Account, holding: Holding, names: tuple[str, ...]
     ) -> None:
         self._account = account
         self._holding = holding
-        self.children = children
-        self._accounts = accounts
+        self.children: Mapping[str, Want] = quota.children.get(account.namespace, {})
+        self._accounts = quota.accounts
+        self._asks = quota.asks.get(account.namespace, 0) * NANO
         self._names = names
         self.short: dict[str, str] = {}
         self._hard = {name: account.hard.get(name, 0) for name in names}
@@ -139,6 +140,20 @@ class _Step:
                 version=account.version,
             )
         return self._enforce()
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing here waits for an amount: all is counted, and as it is wanted."""
+        return all(
+            self._holding.target(name) == self._allocated(name)
+            and self._account.spent(name) is not None
+            for name in self._names
+        ) and all(
+            want.asked
+            and child in self._ledger
+            and all(self._ledger[child][name] == want.amounts.get(name, 0) for name in self._names)
+            for child, want in self.children.items()
+        )
 
     # The spec -----------------------------------------------------------------------
 
@@ -287,6 +302,18 @@ class _Step:
                 name: min(enforced.get(name, self._hard[name]), self._hard[name])
                 for name in self._names
             }
-            if wanted == {name: enforced.get(name) for name in self._names}:
-                return None
-        return SetEnforced(namespace=account.namespace, enforced=wanted, version=account.version)
+        used = self._counted()
+        if not used and wanted == {name: (enforced or {}).get(name) for name in self._names}:
+            return None
+        return SetEnforced(
+            namespace=account.namespace, enforced=wanted, version=account.version, used=used
+        )
+
+    def _counted(self) -> Amounts:
+        """SubNamespaces, where Kubernetes has not counted them or too few: it learns of a new kind
+        late, and lets none in that it does not count. When some go, it is Kubernetes that says so:
+        what is being admitted is counted before it can be seen."""
+        if SUBNAMESPACES not in self._names:
+            return {}
+        spent = self._account.spent(SUBNAMESPACES)
+        return {SUBNAMESPACES: self._asks} if spent is None or spent < self._asks else {}

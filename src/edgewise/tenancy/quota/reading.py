@@ -110,7 +110,8 @@ def hard_patch(write: SetHard, before: ResourceQuota) -> dict[str, Any]:
 
 
 def enforced_patch(write: SetEnforced) -> dict[str, Any]:
+    used = {"used": texts(write.used)} if write.used else {}
     return {
         "metadata": {"resourceVersion": write.version},
-        "status": {"hard": texts(write.enforced)},
+        "status": {"hard": texts(write.enforced), **used},
     }

@@ -54,6 +54,8 @@ class TreeQuota(msgspec.Struct, frozen=True, kw_only=True):
     children: Mapping[str, Mapping[str, Want]]  # of each namespace
     # Namespaces that exist and may get an account.
     open: frozenset[str] = frozenset()
+    # How many SubNamespaces are in each: of these Kubernetes may not know for minutes.
+    asks: Mapping[str, int] = {}
 
 
 class NewAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,11 +73,12 @@ class SetHard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetEnforced(msgspec.Struct, frozen=True, kw_only=True):
-    """`hard` of the status, if nobody wrote since `version`."""
+    """`hard` of the status, if nobody wrote since `version`; `used` only of what we count."""
 
     namespace: str
     enforced: Amounts
     version: str
+    used: Amounts = {}
 
 
 QuotaWrite = NewAccount | SetHard | SetEnforced
@@ -88,3 +91,4 @@ class QuotaPlan(msgspec.Struct, frozen=True, kw_only=True):
     short: Mapping[str, str]  # child to why it does not get what it wants
     over: tuple[str, ...]  # namespaces that use more than they hold
     live: frozenset[str]  # namespaces whose quota is enforced: people may come in
+    settled: bool = False  # all hold what is wanted: whatever is used, nothing follows

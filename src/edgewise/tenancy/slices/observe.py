@@ -104,8 +104,8 @@ def pods_seen(
     pods: Iterable[Pod], name: str, own: Collection[str], cache: CacheView
 ) -> Iterable[PodSeen]:
     for pod in pods:
-        if pod.status.phase in _OVER:
-            continue
+        if pod.status.phase in _OVER and not pod.metadata.deleting:
+            continue  # it ended by itself, and is only a record; one that is deleted has to be gone
         home = cache[Namespace].find(pod.metadata.namespace)
         tenant = home.metadata.labels.get(TENANT_UID, "") if home is not None else ""
         if not tenant:

@@ -31,6 +31,7 @@ from edgewise.api.tenancy import (
 from edgewise.api.tenancy_slices import ClaimState
 from edgewise.kube.conditions import Condition
 from edgewise.kube.kinds.core import Namespace
+from edgewise.kube.objects import Key
 from edgewise.runtime.conditions import ConditionSet, Finding
 from edgewise.tenancy.names import INHERITED, SUSPENDED
 from edgewise.tenancy.orders import (
@@ -75,6 +76,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     says: tuple[Say, ...]
     tells: tuple[Tell, ...]
     wake_at: float | None
+    quota_settled: bool = False  # whatever is used from now on, nothing follows
+    rested: frozenset[str] = frozenset()  # branches of which nothing is wanted, nor will be later
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -108,26 +111,41 @@ class _Planner:
         self._trouble = ""  # what is wrong with the TenantResourceQuota
         self._money = self._count()
         self._verdicts: dict[str, Verdict] = {}
-        self._below = Counter(above for each in tree.branches.values() for above in each.path)
+        self._children: Counter[str] = Counter()
 
     def plan(self) -> Plan:
-        for branch in self._tree.branches.values():
-            self._verdicts[branch.name] = self._branch(branch)
+        # Amounts move through the whole tree: with quota every branch counts.
+        rested = self._tree.rested if self._tree.quota is None else frozenset()
+        branches = [each for each in self._tree.branches.values() if each.name not in rested]
+        quiet = [each for each in branches if self._is_quiet(each)]
         left: list[Namespace | Tenant] = [*self._tree.orphans, *self._tree.lost_tenants]
         for orphan in left:
             if not orphan.metadata.deleting:
                 self._orders.append(Sweep(orphan))
         # How things stand is said when there is nothing left to do.
+        found: set[str] = set()
         if not self._orders:
-            for branch in self._tree.branches.values():
+            self._children = Counter(each.parent for each in self._tree.branches.values())
+            for branch in branches:
                 self._report(branch)
             self._report_quota()
+            if self._tree.quota is None and not self._orders:
+                changing = {say.about.key for say in self._says if say.about.status != say.status}
+                found = {each.name for each in quiet if not _said(each) & changing}
         return Plan(
             orders=tuple(self._orders),
             says=tuple(self._says),
             tells=tuple(self._tells),
             wake_at=min(self._moments, default=None),
+            quota_settled=self._money is not None and self._money.plan.settled,
+            rested=rested | found,
         )
+
+    def _is_quiet(self, branch: Branch) -> bool:
+        """Whether it is as it should be, and no moment will change that."""
+        moments = len(self._moments)
+        verdict = self._verdicts[branch.name] = self._branch(branch)
+        return branch.enabled and verdict == Verdict() and moments == len(self._moments)
 
     # Quota --------------------------------------------------------------------------
 
@@ -382,7 +400,7 @@ class _Planner:
             state=state,
             mode="Subtenant" if source.spec.subtenant is not None else "Workspace",
             child=branch.name if branch.ready else "",
-            children=self._below[branch.name],
+            children=self._children[branch.name],
             granted=entry,
             conditions=self._conditions(source.status.conditions, source, verdict, state),
         )
@@ -447,6 +465,11 @@ class _Planner:
                 quota.status.conditions, [finding], generation=generation, now=self._now
             ),
         )
+
+
+def _said(branch: Branch) -> set[Key]:
+    """The objects whose statuses tell how a branch stands."""
+    return {each.key for each in (branch.source, branch.tenant) if each is not None}
 
 
 def _subtenant(branch: Branch) -> Tenant:

@@ -38,6 +38,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     # The claim that its SubNamespace names; and the slice that it is in, by that or by a parent's.
     claim: SliceClaim | None = None
     slice: str = ""
+    asks: int = 0  # how many SubNamespaces are in it
     # A namespace of this name was found that is not ours.
     foreign: bool = False
     # It will never be made as it is asked for: too deep, or over before it began.
@@ -104,3 +105,6 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     gone: frozenset[str] = frozenset()
     # What the API server had against the quota as it is now.
     refused: str = ""
+    # Branches that are as they were when a plan wanted nothing of them: without quota, it need not
+    # look at them again.
+    rested: frozenset[str] = frozenset()

@@ -198,7 +198,7 @@ async def test_an_approved_request_gives_its_maker_the_role(town: Town) -> None:
     async def works() -> None:
         await alice.create(ConfigMap.named("mine", town.namespace))
 
-    await eventually(works, within=10, not_yet=(ApiError,))
+    await eventually(works, not_yet=(ApiError,))
     binding = await town.admin.get(RoleBinding, f"request-{request.metadata.name}", town.namespace)
     # By this, Kubernetes takes the binding away with the request, whether an operator runs or not.
     assert [owner.uid for owner in binding.metadata.owner_references] == [request.metadata.uid]
@@ -249,7 +249,7 @@ async def test_a_decision_needs_the_verb_approve(town: Town) -> None:
     async def says_why() -> None:
         assert "needs the verb approve" in await refused(town.decide("bob", request))
 
-    await eventually(says_why, within=10)
+    await eventually(says_why)
     await town.decide("olga", request, approved=False)
 
 
@@ -266,7 +266,7 @@ async def test_nobody_gives_away_more_than_they_have(town: Town) -> None:
         sentence = await refused(town.decide("carol", request))
         assert "holds a right that you lack" in sentence
 
-    await eventually(says_why, within=10)
+    await eventually(says_why)
     binds = {
         "apiGroups": ["rbac.authorization.k8s.io"],
         "resources": ["clusterroles"],
@@ -278,7 +278,7 @@ async def test_nobody_gives_away_more_than_they_have(town: Town) -> None:
     async def approves() -> None:
         await town.decide("carol", request)
 
-    await eventually(approves, within=10, not_yet=(ApiError,))
+    await eventually(approves, not_yet=(ApiError,))
     await town.until(request, "Granted")
 
 
@@ -370,7 +370,7 @@ async def test_an_approved_tenant_request_makes_a_tenant_with_its_quota(town: To
     async def approves() -> None:
         await town.decide("otto", request)
 
-    await eventually(approves, within=10, not_yet=(ApiError,))
+    await eventually(approves, not_yet=(ApiError,))
     await town.until(request, "Granted")
     tenant = await town.admin.get(Tenant, name)
     assert [owner.name for owner in tenant.spec.owners] == ["nina"]

@@ -72,7 +72,7 @@ def test_the_page_of_a_session_goes_with_it(private: bool) -> None:
 
 def test_places_that_nobody_sits_at_are_not_counted() -> None:
     scene = Scene()
-    with scene.hub_view.ledger.claiming("porto"):
+    with scene.hub_view.ledger.claiming("porto", "room"):
         scene.show(scene.hub.bindings, binding("alice", "porto"))
     scene.show(scene.hub.bindings, binding("alice", "porto"), gone=True)
     assert scene.hub_view.ledger._seated == {}

@@ -28,9 +28,26 @@ def test_seats_are_counted_as_they_come_and_go() -> None:
 
 def test_a_seat_counts_while_it_is_being_taken() -> None:
     ledger = Ledger(Hubs(1).caches[0])
-    with ledger.claiming("porto"):
+    with ledger.claiming("porto", "room"):
         assert ledger.seated("porto") == 1
+        assert ledger.sessions_in("porto") == {"room": 1}
     assert ledger.seated("porto") == 0
+    assert ledger.sessions_in("porto") == {}
+
+
+def test_it_is_known_of_which_sessions_they_are() -> None:
+    hubs = Hubs(1)
+    ledger = Ledger(hubs.caches[0])
+    hubs.write(binding("a", "porto"))
+    hubs.write(binding("b", "porto"))
+    hubs.show(0)
+    (session,) = ledger.sessions_in("porto")
+    with ledger.claiming("porto", session):
+        assert ledger.sessions_in("porto") == {session: 3}
+    hubs.write(binding("a", "porto"), deleted=True)
+    hubs.write(binding("b", "paris"))
+    hubs.show(0)
+    assert (ledger.sessions_in("porto"), ledger.sessions_in("paris")) == ({}, {session: 1})
 
 
 async def test_the_last_seat_goes_to_exactly_one_whatever_is_seen_when() -> None:

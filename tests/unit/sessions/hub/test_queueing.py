@@ -65,6 +65,20 @@ CASES = {
         {"y": "a"},
         [],
     ),
+    "each free port is given once, and who needs none passes": (
+        [
+            waiting("x", 1, ports={"UDP": 2}),
+            waiting("y", 2, ports={"UDP": 2}),
+            waiting("z", 3, ports={"TCP": 1}),
+            waiting("plain", 4),
+        ],
+        [room("a", 9, free_ports={"TCP": 1, "UDP": 3})],
+        {"x": "a", "z": "a", "plain": "a"},
+        [],
+    ),
+    "ports that nobody counts keep nobody out": (
+        [waiting("x", 1, ports={"UDP": 2})], [room("a")], {"x": "a"}, [],
+    ),
     "a place without a bound takes everybody": (
         [waiting("x", 1), waiting("y", 2)], [Candidate(name="a")], {"x": "a", "y": "a"}, [],
     ),

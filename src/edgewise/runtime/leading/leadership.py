@@ -37,7 +37,7 @@ from edgewise.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from edgewise.kube.kinds.coordination import Lease, LeaseSpec
 from edgewise.kube.objects import ObjectMeta
 from edgewise.runtime.conditions import microtimestamp
-from edgewise.runtime.process_mark import is_dead, own_mark
+from edgewise.runtime.leading.process_mark import is_dead, own_mark
 from edgewise.runtime.retry import ReconcileError
 
 # "<holder> <seconds>": the promise of one holder says nothing about the next one.
