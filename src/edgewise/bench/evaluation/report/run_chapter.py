@@ -29,6 +29,7 @@ from edgewise.bench.evaluation.report.verdicts import (
 from edgewise.bench.evaluation.results import RunFolder
 from edgewise.bench.evaluation.trace import populations, read_file
 
+USE = ("memory_mb", "cpu_percent")
 ORDER = (OURS, STATIC, SCOPED, FLOOR)
 
 Records = Mapping[str, Sequence[Record]]
@@ -70,6 +71,7 @@ def run_chapter(folder: RunFolder) -> Chapter:
                 speed=speed,
             ),
             Section(title="All figures", table=_table(figures)),
+            Section(title="Beside the pods", table=_parts(figures)),
         ],
     )
 
@@ -163,11 +165,6 @@ def _use(
 def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
     rows = []
     for case, found in figures.items():
-        parts = ", ".join(
-            f"{name} {number(use['memory_mb'].get('mean'))} MB, "
-            f"{number(use['cpu_percent'].get('mean'))} % of a core"
-            for name, use in found["parts"].items()
-        )
         rows.append(
             [
                 case,
@@ -181,7 +178,6 @@ def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
                 number(found["machine"].get("busy_percent")),
                 number(found["machine"].get("stolen_percent")),
                 number(found["late_ms"].get("max")),
-                parts or "–",
             ]
         )
     head = (
@@ -196,6 +192,18 @@ def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
         "machine busy, %",
         "stolen, %",
         "events late by, ms at most",
-        "beside the pods",
     )
     return Table(head=head, rows=rows)
+
+
+def _parts(figures: Mapping[str, Mapping[str, Any]]) -> Table:
+    """What serves the pods: programs of ours, and the API server."""
+    rows = [
+        [
+            f"{case}: {name}",
+            *(number(use[key].get(each)) for key in USE for each in ("mean", "max")),
+        ]
+        for case, found in figures.items()
+        for name, use in found["parts"].items()
+    ]
+    return Table(head=("program", "memory mean, MB", "max", "cpu mean, %", "max"), rows=rows)
