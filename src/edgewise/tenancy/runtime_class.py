@@ -44,13 +44,14 @@ class RuntimeClassSetter:
         if found is None:
             return Denied(f"the ClusterRole {parameters.NAME} is missing: install the chart again")
         wanted = parameters.parameters_in(found.metadata.annotations).runtime_class
-        spec = asked.document.get("spec", {})
+        document = asked.document
+        spec = document.get("spec", {})
         if not wanted or spec.get("runtimeClassName") == wanted:
             return Allowed()
         # Kubernetes has added that of the chosen class, and adds that of the new one.
         spec.pop("overhead", None)
         spec["runtimeClassName"] = wanted
-        return Mutated(asked.document)
+        return Mutated(document)
 
 
 def webhook(caches: SharedCaches) -> Webhook[Any]:
