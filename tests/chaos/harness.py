@@ -31,6 +31,12 @@ from tests.integration.conftest import ApiServer
 
 WRITES = frozenset(("create", "patch", "apply", "replace", "request", "delete", "evict"))
 PATIENCE = 30.0
+# Which calls are counted: the name of the method, and what it was given.
+Counts = Callable[[str, tuple[Any, ...]], bool]
+
+
+def _every_write(name: str, args: tuple[Any, ...]) -> bool:
+    return name != "request" or args[0] != "GET"
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -45,10 +51,18 @@ class CutClient:
     """The client of an operator that dies at one of its writes: from then on nothing of it is
     heard, which is all that the API server knows of a process that was killed."""
 
-    def __init__(self, client: Client, cut_at: int | None = None, *, after: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cut_at: int | None = None,
+        *,
+        after: bool = False,
+        counts: Counts | None = None,
+    ) -> None:
         self._client = client
         self._cut_at = cut_at
         self._after = after
+        self._counts = counts or _every_write
         self.writes = 0
         self.dead = asyncio.Event()
 
@@ -58,8 +72,9 @@ class CutClient:
             return found
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            self.writes += name != "request" or args[0] != "GET"
-            cut = self.writes == self._cut_at
+            counted = self._counts(name, args)
+            self.writes += counted
+            cut = counted and self.writes == self._cut_at
             if cut and not self._after:
                 self.dead.set()
             if self.dead.is_set():
@@ -76,10 +91,16 @@ class CutClient:
 
 @contextlib.asynccontextmanager
 async def killed_at_write(
-    domain: Domain, client: Client, namespace: str, cut_at: int | None, *, after: bool
+    domain: Domain,
+    client: Client,
+    namespace: str,
+    cut_at: int | None,
+    *,
+    after: bool,
+    counts: Counts | None = None,
 ) -> AsyncIterator[CutClient]:
     """The operator of a domain; when it dies, another one takes its place."""
-    first = CutClient(client, cut_at, after=after)
+    first = CutClient(client, cut_at, after=after, counts=counts)
 
     async def one_after_the_other() -> None:
         running = asyncio.create_task(_operator(first, domain, namespace))

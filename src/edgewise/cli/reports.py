@@ -14,7 +14,7 @@ from edgewise.runtime.logs import set_up_logs
 try:
     from edgewise.agents.reports.broker import BrokerError
     from edgewise.agents.reports.program import Options, run_reports
-    from edgewise.placement.broker_url import BrokerUrl
+    from edgewise.placement.broker_url import BadBrokerUrl, BrokerUrl
 except ModuleNotFoundError as error:
     raise SystemExit(
         f"edgewise: reports need the package {error.name}: install edgewise[mqtt]"
@@ -68,14 +68,21 @@ def reports(
         namespace=namespace,
         bind=bind,
         port=port,
-        broker=BrokerUrl.parse(broker) if broker else None,
+        broker=_parsed(broker, "--broker") if broker else None,
         broker_port=broker_port,
         advertise=advertise,
-        public_broker=public_broker and repr(BrokerUrl.parse(public_broker)),
+        public_broker=public_broker and repr(_parsed(public_broker, "--public-broker")),
     )
     access = load_access(kubeconfig, context)
     set_up_logs(json=json_logs)
     asyncio.run(serve(access, options))
+
+
+def _parsed(text: str, option: str) -> BrokerUrl:
+    try:
+        return BrokerUrl.parse(text)
+    except BadBrokerUrl as error:
+        raise BadBrokerUrl(f"{option}: {error}") from None
 
 
 async def serve(access: Access, options: Options) -> None:

@@ -22,6 +22,7 @@ from edgewise.placement.reports_secret import (
     UnusableReportsSecret,
     read_access,
 )
+from edgewise.workloads.wording import CONDITION, shorten
 
 PATH = "/placement/votes"
 WAIT_SECONDS = 5.0
@@ -91,11 +92,29 @@ class Listening:
                 timeout=aiohttp.ClientTimeout(total=WAIT_SECONDS + 5, sock_connect=3),
                 allow_redirects=False,
             ) as answer:
-                content = await answer.content.read(LARGEST)
                 if answer.status != 200:
-                    raise Unheard(f"the program for reports answers with {answer.status}")
+                    raise Unheard(await _refusal(answer))
+                content = await _whole(answer)
             return _summaries.decode(content)
         except (aiohttp.ClientError, OSError, TimeoutError):
             raise Unheard("the program for reports does not answer") from None
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise Unheard("the program for reports answers something unreadable") from None
+
+
+async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+    parts, size = [], 0
+    async for part in answer.content.iter_chunked(64 << 10):
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST:
+            raise Unheard("the program for reports answers with more than is read")
+    return b"".join(parts)
+
+
+async def _refusal(answer: aiohttp.ClientResponse) -> str:
+    """It says itself why it cannot tell, such as that its broker is away."""
+    if answer.status == 503:
+        said = (await answer.content.read(500)).decode(errors="replace").strip()
+        return f"the program for reports hears nothing: {shorten(said, CONDITION)}"
+    return f"the program for reports answers with {answer.status}"

@@ -29,8 +29,19 @@ LARGEST = 1024
 RATE = 10.0
 BURST = 20.0
 MOST_CLIENTS = 10_000
+# Clients that are counted for one pod or node: the median of so many is that of all of them.
+MOST_VOTERS = 2_000
+# Of all votes together, and after how many more they are counted again.
+MOST_VOTES = 500_000
+COUNTED_EVERY = 20_000
+# Pods and nodes of which it is remembered when a client last reported them.
+MOST_REMEMBERED = 512
+# Pods and nodes in one summary; what is left over is in the next one.
+MOST_TOLD = 10_000
 # Clocks of those who make and check keys may differ by so much.
 SKEW = 30.0
+# A client whose reports are all late for so long is not behind, but has another clock.
+FORGIVEN_SECONDS = 60.0
 
 
 class Verdict(StrEnum):
@@ -88,7 +99,6 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     p95_ms: float
     newest_ms: float = 0.0
     clients: int
-    first_age: float
     last_age: float
 
 
@@ -111,15 +121,25 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 _decoder = msgspec.json.Decoder(Report)
 
 
+class _Last(msgspec.Struct):
+    """The timestamp of a client's last report about something, and the end of its key: after that
+    no report from before can be repeated, and a clock that was set back is believed again."""
+
+    timestamp: float = -math.inf
+    expires: int = 0
+
+
 class _Client:
-    __slots__ = ("expires", "filled", "last", "least", "tokens")
+    __slots__ = ("counted_at", "expires", "filled", "floor", "last", "least", "tokens")
 
     def __init__(self, now: float) -> None:
         self.expires = 0
         self.tokens = BURST
         self.filled = now
         self.least = math.inf  # arrival − timestamp
-        self.last: dict[str, float] = {}  # timestamp of the last report about each subject
+        self.counted_at = now
+        self.last: dict[str, _Last] = {}  # by subject
+        self.floor = _Last()  # of subjects that were forgotten
 
     def takes(self, now: float) -> bool:
         """Whether one more report is within the rate."""
@@ -130,12 +150,36 @@ class _Client:
         self.tokens -= 1
         return True
 
-    def timely(self, subject: str, timestamp: float) -> bool:
+    def timely(self, subject: str, report: Report, now: float) -> bool:
         """Whether it is later than the last report about the same pod or node."""
-        if not math.isfinite(timestamp) or timestamp <= self.last.get(subject, -math.inf):
+        last = self.last.get(subject, self.floor)
+        repeated = report.timestamp <= last.timestamp and now <= last.expires + SKEW
+        if repeated or not math.isfinite(report.timestamp):
             return False
-        self.last[subject] = timestamp
+        if subject not in self.last and len(self.last) >= MOST_REMEMBERED:
+            self._forget_half()
+        expires = max(report.expires, last.expires if now <= last.expires + SKEW else 0)
+        self.last[subject] = _Last(report.timestamp, expires)
         return True
+
+    def on_time(self, timestamp: float, now: float, slack: float) -> bool:
+        """Whether it took no longer than the client's fastest report and `slack`. A client that
+        was not counted for a while may have set its clock: it is compared with itself again."""
+        if now > self.counted_at + FORGIVEN_SECONDS:
+            self.least = math.inf
+        late = now - timestamp
+        self.least = min(self.least, late)
+        if late > self.least + slack:
+            return False
+        self.counted_at = now
+        return True
+
+    def _forget_half(self) -> None:
+        oldest = sorted(self.last, key=lambda each: self.last[each].timestamp)
+        for subject in oldest[: MOST_REMEMBERED // 2]:
+            gone = self.last.pop(subject)
+            self.floor.timestamp = max(self.floor.timestamp, gone.timestamp)
+            self.floor.expires = max(self.floor.expires, gone.expires)
 
 
 class _Refused(Exception):
@@ -185,6 +229,8 @@ class Reports:
         self._nodes: set[str] = set()
         self.version = 0
         self.verdicts: Counter[Verdict] = Counter()
+        self._votes = 0
+        self._counted_at = 0
 
     # What there is ------------------------------------------------------------------
 
@@ -275,15 +321,26 @@ class Reports:
         if not (math.isfinite(report.rtt) and 0 < report.rtt <= rules.max_rtt_ms):
             raise _Refused(Verdict.BAD_RTT)
         ballot, subject = self._ballot(namespace, name, place, report)
-        if not client.timely(subject, report.timestamp):
+        if not client.timely(subject, report, now):
             raise _Refused(Verdict.REPLAYED)
-        late = now - report.timestamp
-        client.least = min(client.least, late)
-        if late > client.least + 2 * rules.observation:
+        if not client.on_time(report.timestamp, now, 2 * rules.observation):
             raise _Refused(Verdict.STALE)
+        if not ballot.knows(report.client) and (len(ballot) >= MOST_VOTERS or self._full()):
+            raise _Refused(Verdict.TOO_MANY_CLIENTS)
         ballot.cast(report.client, report.rtt, at=now, period=rules.observation)
         self.version += 1
         place.version = self.version
+
+    def _full(self) -> bool:
+        """Whether there are as many votes as may be, by the last count."""
+        if self.version >= self._counted_at + COUNTED_EVERY:
+            self._counted_at = self.version
+            self._votes = sum(
+                ballot.size()
+                for place in self._placements.values()
+                for ballot in (*place.pods.values(), *place.nodes.values())
+            )
+        return self._votes >= MOST_VOTES
 
     def _ballot(
         self, namespace: str, name: str, place: _Placement, report: Report
@@ -300,18 +357,25 @@ class Reports:
     # What it comes to ---------------------------------------------------------------
 
     def summary(self, after: int, now: float) -> Summary:
-        """What is known of the placements that were reported on since version `after`."""
-        found = [
-            PlacementHeard(
-                namespace=namespace,
-                name=name,
-                uid=place.rules.uid,
-                pods=list(_heard(place.pods, place.rules, now)),
-                nodes=list(_heard(place.nodes, place.rules, now)),
-            )
-            for (namespace, name), place in self._placements.items()
+        """What is known of the placements that were reported on since version `after`, oldest
+        news first. Where that is too much for one answer, its version is that of the last one."""
+        news = sorted(
+            (place.version, key, place)
+            for key, place in self._placements.items()
             if place.version > after
-        ]
+        )
+        found: list[PlacementHeard] = []
+        told = 0
+        for version, (namespace, name), place in news:
+            pods = list(_heard(place.pods, place.rules, now))
+            nodes = list(_heard(place.nodes, place.rules, now))
+            uid = place.rules.uid
+            found.append(
+                PlacementHeard(namespace=namespace, name=name, uid=uid, pods=pods, nodes=nodes)
+            )
+            told += len(pods) + len(nodes)
+            if told >= MOST_TOLD:
+                return Summary(boot=self._boot, version=version, placements=found)
         return Summary(boot=self._boot, version=self.version, placements=found)
 
     def clients(self) -> int:
@@ -328,6 +392,5 @@ def _heard(ballots: dict[str, Ballot], rules: Rules, now: float) -> Iterable[Hea
                 p95_ms=tally.p95_ms,
                 newest_ms=tally.newest_ms,
                 clients=tally.clients,
-                first_age=now - tally.first,
                 last_age=now - tally.last,
             )

@@ -13,7 +13,7 @@ from statistics import median
 import msgspec
 
 # Votes of one client that are remembered for one pod or node.
-MOST_VOTES = 16
+MOST_VOTES = 8
 # Half-lives after which a vote is forgotten: it counts less than a thousandth then.
 FORGOTTEN_AFTER = 10
 
@@ -25,7 +25,6 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     p95_ms: float
     newest_ms: float  # by the last vote of each client alone
     clients: int
-    first: float  # when the first vote that counts arrived
     last: float
 
 
@@ -40,55 +39,79 @@ class _Vote(msgspec.Struct):
         return self.total / self.count
 
 
+class _Voter(msgspec.Struct):
+    """One client: its last votes, and what they come to."""
+
+    votes: list[_Vote] = []
+    value: float = 0.0
+    half_life: float = 0.0  # by which it was computed; 0: there was a vote since
+
+    def faded(self, half_life: float) -> float:
+        # How much votes weigh beside each other does not change while they age together.
+        if self.half_life != half_life:
+            self.value, self.half_life = _faded(self.votes, half_life), half_life
+        return self.value
+
+
 class Ballot:
     """The votes about one pod or node."""
 
     def __init__(self) -> None:
-        self._votes: dict[str, list[_Vote]] = {}
-        self._first = math.inf
+        self._voters: dict[str, _Voter] = {}
 
     def __len__(self) -> int:
-        return len(self._votes)
+        return len(self._voters)
+
+    def size(self) -> int:
+        return sum(len(voter.votes) for voter in self._voters.values())
+
+    def knows(self, client: str) -> bool:
+        return client in self._voters
 
     def cast(self, client: str, rtt_ms: float, *, at: float, period: float) -> None:
         """Several reports within one time of observation are one vote, their mean."""
-        self._first = min(self._first, at)
         number = math.floor(at / period)
-        votes = self._votes.setdefault(client, [])
-        if votes and votes[-1].period == number:
-            last = votes[-1]
+        voter = self._voters.setdefault(client, _Voter())
+        voter.half_life = 0.0
+        if voter.votes and voter.votes[-1].period == number:
+            last = voter.votes[-1]
             last.total, last.count, last.at = last.total + rtt_ms, last.count + 1, at
             return
-        votes.append(_Vote(number, rtt_ms, 1, at))
-        del votes[:-MOST_VOTES]
+        voter.votes.append(_Vote(number, rtt_ms, 1, at))
+        del voter.votes[:-MOST_VOTES]
 
     def tally(self, now: float, *, half_life: float, min_clients: int) -> Tally | None:
         """None: too few clients have voted."""
         self._forget(now - FORGOTTEN_AFTER * half_life)
-        if len(self._votes) < max(1, min_clients):
+        voters = self._voters.values()
+        if len(voters) < max(1, min_clients):
             return None
-        means = [_faded(votes, now, half_life) for votes in self._votes.values()]
-        newest = [votes[-1].mean for votes in self._votes.values()]
+        newest = [voter.votes[-1].mean for voter in voters]
         return Tally(
-            rtt_ms=median(means),
+            rtt_ms=median(voter.faded(half_life) for voter in voters),
             p95_ms=percentile(newest, 95),
             newest_ms=median(newest),
-            clients=len(means),
-            first=self._first,
-            last=max(votes[-1].at for votes in self._votes.values()),
+            clients=len(voters),
+            last=max(voter.votes[-1].at for voter in voters),
         )
 
     def _forget(self, before: float) -> None:
-        for client in [name for name, votes in self._votes.items() if votes[-1].at < before]:
-            del self._votes[client]
+        for client in [name for name, each in self._voters.items() if each.votes[-1].at < before]:
+            del self._voters[client]
 
 
-def _faded(votes: list[_Vote], now: float, half_life: float) -> float:
-    weights = [math.exp2(-max(0.0, now - vote.at) / half_life) for vote in votes]
-    whole = sum(weights)
-    if whole <= 0:
-        return votes[-1].mean
-    return sum(vote.mean * weight for vote, weight in zip(votes, weights, strict=True)) / whole
+def _faded(votes: list[_Vote], half_life: float) -> float:
+    """The median of a client's votes, weighted by their age: one bad second does not outvote those
+    before it."""
+    newest = votes[-1].at
+    weighted = sorted((vote.mean, math.exp2((vote.at - newest) / half_life)) for vote in votes)
+    half = sum(weight for _, weight in weighted) / 2
+    passed = 0.0
+    for value, weight in weighted:
+        passed += weight
+        if passed >= half:
+            return value
+    return votes[-1].mean
 
 
 def percentile(values: Iterable[float], percent: float) -> float:

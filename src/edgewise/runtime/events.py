@@ -217,7 +217,7 @@ class EventRecorder:
                 count=count, last_observed_time=microtimestamp(said.last_time)
             )
         if said.sent_count == 0:
-            await self._client.create(event)
+            await self._create(event)
             return
         meta = event.metadata
         try:
@@ -225,7 +225,13 @@ class EventRecorder:
                 Event, meta.name, meta.namespace, body={"series": msgspec.to_builtins(event.series)}
             )
         except NotFound:
-            await self._client.create(event)  # it expired at the API server
+            await self._create(event)  # it expired at the API server
+        else:
+            self._metrics.request("patch", Event.KIND.kind, 200)
+
+    async def _create(self, event: Event) -> None:
+        await self._client.create(event)
+        self._metrics.request("create", Event.KIND.kind, 200)
 
     def _drop(self, reason: str, count: int = 1) -> None:
         self._metrics.events_dropped.labels(reason).inc(count)

@@ -15,6 +15,7 @@ from typing import Any
 
 import aiomqtt
 
+from edgewise.agents.reports.broker import Broker
 from edgewise.agents.reports.program import Options as ReportsOptions
 from edgewise.agents.reports.program import run_reports
 from edgewise.api.placement import COST_ANNOTATION, NAME_LABEL, LatencyPlacement
@@ -51,6 +52,7 @@ class Users:
         self.quiet = False
         self.probes = False
         self.period = 0.5
+        self.key_lasts = 600.0
 
     async def run(self) -> None:
         stage = self._stage
@@ -86,13 +88,19 @@ class Users:
         if self.probes:
             subjects |= {node: {"node": node, "rtt": rtt} for node, rtt in self.rtts.items()}
         for said in subjects.values():
-            payload = report(access.key, placement, self.client, said)
+            payload = report(access.key, placement, self.client, said, self.key_lasts)
             topic = f"edgewise/latency/test/{placement.metadata.namespace}/{self._name}"
             await broker.publish(topic, payload)
 
 
-def report(secret: bytes, placement: LatencyPlacement, client: str, said: dict[str, Any]) -> bytes:
-    expires = int(time.time()) + 600
+def report(
+    secret: bytes,
+    placement: LatencyPlacement,
+    client: str,
+    said: dict[str, Any],
+    key_lasts: float = 600.0,
+) -> bytes:
+    expires = int(time.time() + key_lasts)
     key = report_key(secret, placement.metadata.uid, client, "", expires)
     body = {"app": "test", "timestamp": time.time(), "client": client, "expires": expires, **said}
     return signed(json.dumps(body, separators=(",", ":")).encode(), key)
@@ -104,6 +112,7 @@ class Stage:
         self.client = client
         self.namespace = namespace
         self.nodes = cluster.spec.simulated_names or cluster.spec.node_names
+        self.system = SYSTEM  # where the operator and the program for reports find each other
         self.webhook_port = free_port()
         self.least_ready = 10**6
         self.most_pods = 0
@@ -111,18 +120,24 @@ class Stage:
     # Programs -----------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def reports(self) -> AsyncIterator[None]:
+    async def reports(self, broker: Broker | None = None) -> AsyncIterator[None]:
+        """With a broker of its own, or that one."""
         ended = asyncio.Event()
         access = load_access(self.cluster.kubeconfig)
-        running = asyncio.create_task(
-            run_reports(access, ReportsOptions(namespace=SYSTEM), ended), name="reports"
-        )
+        options = ReportsOptions(namespace=self.system)
+        if broker is not None:
+            options = ReportsOptions(
+                namespace=self.system,
+                broker=BrokerUrl(host="127.0.0.1", port=broker.private),
+                public_broker=f"mqtt://127.0.0.1:{broker.public}",
+            )
+        running = asyncio.create_task(run_reports(access, options, ended), name="reports")
         try:
 
             async def announced() -> bool:
                 if running.done():
                     await running
-                known = await read_access(self.client)
+                known = await read_access(self.client, self.system)
                 return known is not None and bool(known.url)
 
             await eventually(announced, within=30, not_yet=(NotFound,))
@@ -255,7 +270,7 @@ class Stage:
         await self.cordon(*self.nodes, on=False)
 
     async def access(self) -> ReportsAccess:
-        found = await read_access(self.client)
+        found = await read_access(self.client, self.system)
         assert found is not None
         return found
 

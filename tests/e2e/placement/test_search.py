@@ -217,22 +217,50 @@ async def test_a_deletion_cost_of_ours_goes_with_the_placement(stage: Stage) -> 
         await eventually(given_back, within=20)
 
 
+# What is asked for, the field that the answer names, and what it says of it.
 REFUSED = {
-    "an unknown target": ({"target": {"name": "nothing"}}, "there is no Deployment nothing"),
-    "another kind": ({"target": {"kind": "StatefulSet", "name": "web"}}, "not yet possible"),
-    "a mode to come": ({"mode": "Estimate"}, "not yet possible"),
-    "groups to come": ({"reports": {"groups": "Declared"}}, "not yet possible"),
-    "no sentinel": ({"sentinels": 0}, "spec.sentinels"),
-    "too many": ({"sentinels": 9}, "spec.sentinels: 9 are more than the 5"),
-    "no observation": ({"observation": "0s"}, "must be longer than 0s"),
-    "words for a time": ({"observation": "soon"}, "spec.observation"),
-    "a trigger too short": ({"trigger": "3s"}, "spec.trigger: 3s is not longer"),
+    "an unknown target": ({"target": {"name": "nothing"}}, "spec.target", "no Deployment nothing"),
+    "another kind": (
+        {"target": {"kind": "StatefulSet", "name": "web"}},
+        "target.kind",
+        "not yet possible",
+    ),
+    "an unknown kind": (
+        {"target": {"kind": "CronJob", "name": "web"}},
+        "spec.target.kind",
+        "supported values",
+    ),
+    "a mode to come": ({"mode": "Estimate"}, "mode", "not yet possible"),
+    "groups to come": ({"reports": {"groups": "Declared"}}, "reports.groups", "not yet possible"),
+    "no sentinel": ({"sentinels": 0}, "spec.sentinels", "greater than or equal to 1"),
+    "too many": ({"sentinels": 9}, "spec.sentinels", "9 are more than the 5"),
+    "no observation": ({"observation": "0s"}, "spec.observation", "must be longer than 0s"),
+    "a negative one": ({"observation": "-1s"}, "spec.observation", "should match"),
+    "words for a time": ({"observation": "soon"}, "spec.observation", "should match"),
+    "a trigger too short": ({"trigger": "3s"}, "spec.trigger", "3s is not longer"),
     "an SLA above the threshold": (
         {"sla": {"p95Ms": 90}, "threshold": {"p95Ms": 50}},
-        "sla.p95Ms must not be above threshold.p95Ms",
+        "sla.p95Ms",
+        "must not be above threshold.p95Ms",
     ),
-    "a selector of nothing": ({"nodes": {"selector": {"a": "b"}}}, "spec.nodes.selector: no node"),
-    "more than all percent": ({"minImprovement": {"percent": 101}}, "percent"),
+    "an SLA of nothing": ({"sla": {"p95Ms": 0}}, "spec.sla.p95Ms", "greater than 0"),
+    "a selector of nothing": (
+        {"nodes": {"selector": {"a": "b"}}},
+        "spec.nodes.selector",
+        "no node",
+    ),
+    "more than all percent": (
+        {"minImprovement": {"percent": 101}},
+        "spec.minImprovement.percent",
+        "less than or equal to 100",
+    ),
+    "an overload without room": (
+        {"maxOverloadPercent": 150},
+        "spec.maxOverloadPercent",
+        "leaves no room for a sentinel",
+    ),
+    "no clients": ({"reports": {"minClients": 0}}, "spec.reports.minClients", "or equal to 1"),
+    "a half-life of nothing": ({"reports": {"halfLife": "0s"}}, "halfLife", "longer than 0s"),
 }
 
 
@@ -244,11 +272,12 @@ async def test_bad_input_is_refused_with_a_sentence(stage: Stage) -> None:
             await stage.place("web")
 
         await eventually(taken, within=20, not_yet=(ApiError,))
-        for name, (spec, says) in REFUSED.items():
+        for name, (spec, field, says) in REFUSED.items():
             with pytest.raises(ApiError) as refused:
                 await stage.place("web", **spec)
+            assert field in str(refused.value), name
             assert says in str(refused.value), name
-        with pytest.raises(ApiError, match="looks after Deployment web already"):
+        with pytest.raises(ApiError, match=r"spec\.target.*looks after Deployment web already"):
             await stage.client.apply(
                 {
                     "apiVersion": "placement.edgewise.dev/v1alpha1",

@@ -7,17 +7,19 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
 import aiomqtt
 import pytest
+import typer.testing
 
-from edgewise.agents.reports import broker as broker_module
 from edgewise.agents.reports.broker import running_broker
 from edgewise.agents.reports.intake import DroppingQueue, Intake
+from edgewise.cli.reports import app
 from edgewise.client.placement import Reporter, ReportKey, Sample, sign
 from edgewise.placement.broker_url import BadBrokerUrl, BrokerUrl
 from edgewise.placement.report_keys import report_key
-from edgewise.placement.reports import PodKnown, Reports, Rules, Verdict
+from edgewise.placement.reports import LARGEST, PodKnown, Reports, Rules, Verdict
 from edgewise.testing.eventually import eventually
 
 SECRET = b"s" * 32
@@ -117,17 +119,8 @@ async def test_a_broker_that_comes_back_is_listened_to_again() -> None:
             await stack.enter_async_context(taking(intake))
         await eventually(lambda: not intake.connected, within=10)
         assert "does not answer" in intake.trouble
-        chosen = iter([0, broker.private])
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(broker_module, "_free_port", lambda host: next(chosen) or free())
-            async with running_broker("127.0.0.1"):
-                await eventually(lambda: intake.connected, within=15)
-
-
-def free() -> int:
-    from edgewise.testing.ports import free_port
-
-    return free_port()
+        async with running_broker("127.0.0.1", private=broker.private):
+            await eventually(lambda: intake.connected, within=15)
 
 
 async def test_a_flood_is_dropped_and_counted() -> None:
@@ -152,12 +145,21 @@ async def test_a_flood_is_dropped_and_counted() -> None:
 
 
 def test_a_queue_that_is_full_drops_and_says_so() -> None:
-    dropped: list[int] = []
-    queue = DroppingQueue(2, on_drop=lambda: dropped.append(1))
+    dropped: list[Verdict] = []
+    queue = DroppingQueue(2, on_drop=dropped.append)
     for number in range(5):
         queue.put_nowait(number)
     assert queue.qsize() == 2
-    assert len(dropped) == 3
+    assert dropped == [Verdict.DROPPED] * 3
+
+
+def test_what_is_larger_than_a_report_does_not_wait_in_the_queue() -> None:
+    dropped: list[Verdict] = []
+    queue = DroppingQueue(10, on_drop=dropped.append)
+    for size in (LARGEST, LARGEST + 1, 10_000_000):
+        queue.put_nowait(SimpleNamespace(payload=b"x" * size))
+    assert queue.qsize() == 1
+    assert dropped == [Verdict.TOO_LARGE] * 2
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,14 @@ def test_a_wrong_broker_url_gets_a_sentence_without_its_password(text: str) -> N
     with pytest.raises(BadBrokerUrl, match="write mqtt://HOST:PORT") as refused:
         BrokerUrl.parse(text)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", ["--broker", "--public-broker"])
+def test_the_command_names_the_option_that_is_wrong(option: str) -> None:
+    arguments = [f"{option}=http://a"]
+    arguments += ["--run-broker"] if option == "--public-broker" else []
+    with pytest.raises(BadBrokerUrl, match=f"{option}: 'http://a' is not the address of a broker"):
+        typer.testing.CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_a_broker_url_is_shown_without_its_password() -> None:

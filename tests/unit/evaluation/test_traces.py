@@ -34,6 +34,13 @@ def test_every_event_has_a_target_that_exists_and_the_file_says_the_same(
     assert parsed(written(trace), "it") == trace  # which checks every event
 
 
+def test_the_first_minutes_are_those_of_the_whole() -> None:
+    whole, part = generated("a", 1), generated("a", 1, minutes=20)
+    assert part.events == tuple(event for event in whole.events if event.at <= 1200)
+    assert (part.seconds, part.preset) == (1200, "a-first-20-minutes")
+    assert parsed(written(part), "it") == part
+
+
 def clients_at(trace: Trace, minute: float) -> int:
     now = 0
     for at, _, clients in populations(trace.events):
@@ -117,5 +124,7 @@ def test_a_preset_that_does_not_exist_and_a_rate_that_is_none_are_refused(tmp_pa
         generated("z", 1)
     with pytest.raises(TraceError, match="-1 times as high is no rate"):
         generated("a", 1, scale=-1)
+    with pytest.raises(TraceError, match="has 30 minutes: say more than 0, up to that"):
+        generated("a", 1, minutes=31)
     with pytest.raises(TraceError, match="cannot be read: No such file"):
         read_file(tmp_path / "none")

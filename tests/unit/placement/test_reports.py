@@ -159,6 +159,88 @@ def test_a_flood_of_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peak < 2_000_000
 
 
+def test_all_votes_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_VOTES", 30)
+    monkeypatch.setattr(module, "COUNTED_EVERY", 10)
+    made = counting()
+    verdicts = [
+        made.receive(TOPIC, report(client=f"c{number}"), retained=False, now=NOW)
+        for number in range(100)
+    ]
+    assert 30 <= verdicts.count(Verdict.ACCEPTED) <= 40
+    assert verdicts[-1] is Verdict.TOO_MANY_CLIENTS
+    known = report(client="c0", timestamp=NOW + 1)
+    assert made.receive(TOPIC, known, retained=False, now=NOW + 1) is Verdict.ACCEPTED
+
+
+def test_a_pod_has_a_bounded_number_of_voters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_VOTERS", 10)
+    made = counting()
+    for number in range(20):
+        made.receive(TOPIC, report(client=f"c{number}"), retained=False, now=NOW)
+    assert made.verdicts == {Verdict.ACCEPTED: 10, Verdict.TOO_MANY_CLIENTS: 10}
+    # Those that are not heard of any more make room.
+    made.summary(0, NOW + 60)
+    late = report(client="late", timestamp=NOW + 60)
+    assert made.receive(TOPIC, late, retained=False, now=NOW + 60) is Verdict.ACCEPTED
+
+
+def test_a_client_that_reports_about_very_much_is_bounded_and_nothing_counts_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 8)
+    monkeypatch.setattr(module, "BURST", 1e6)
+    made = counting()
+    sent = []
+    for number in range(40):
+        made.set_pod(
+            "default", f"p-{number}", PodKnown(uid=f"x{number}", node="n1", placement="web")
+        )
+        sent.append(report(pod=f"p-{number}", timestamp=NOW + number / 100))
+        assert made.receive(TOPIC, sent[-1], retained=False, now=NOW + 1) is Verdict.ACCEPTED
+    for payload in sent:
+        assert made.receive(TOPIC, payload, retained=False, now=NOW + 1) is Verdict.REPLAYED
+
+
+def test_a_clock_that_was_set_back_is_believed_when_nothing_can_be_repeated() -> None:
+    made = counting()
+    assert made.receive(TOPIC, report(), retained=False, now=NOW) is Verdict.ACCEPTED
+    for later, verdict in (
+        (10, Verdict.REPLAYED),
+        (600, Verdict.REPLAYED),
+        (700, Verdict.ACCEPTED),
+    ):
+        back = report(timestamp=NOW + later - 3600, expires=NOW + later + 600)
+        assert made.receive(TOPIC, back, retained=False, now=NOW + later) is verdict, later
+
+
+def test_a_client_that_is_late_for_a_minute_has_another_clock() -> None:
+    made = counting()
+    assert made.receive(TOPIC, report(), retained=False, now=NOW) is Verdict.ACCEPTED
+    for later, verdict in ((10, Verdict.STALE), (50, Verdict.STALE), (61, Verdict.ACCEPTED)):
+        slow = report(timestamp=NOW + later - 5)
+        assert made.receive(TOPIC, slow, retained=False, now=NOW + later) is verdict, later
+
+
+def test_a_summary_that_would_be_too_long_comes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_TOLD", 2)
+    made = counting()
+    for number in range(5):
+        name, uid = f"w{number}", f"q{number}"
+        made.set_placement("default", name, Rules(**{**_fields(RULES), "uid": uid}))
+        made.set_pod("default", f"{name}-1", PodKnown(uid=f"v{number}", node="n1", placement=name))
+        topic = f"edgewise/latency/rome/default/{name}"
+        payload = report(uid=uid, pod=f"{name}-1")
+        assert made.receive(topic, payload, retained=False, now=NOW) is Verdict.ACCEPTED
+    told, after = [], 0
+    for _ in range(3):
+        part = made.summary(after, NOW)
+        told.append([each.name for each in part.placements])
+        after = part.version
+    assert told == [["w0", "w1"], ["w2", "w3"], ["w4"]]
+    assert made.summary(after, NOW).placements == []
+
+
 def test_the_summary_has_what_changed_and_ages_instead_of_times() -> None:
     made = counting()
     made.receive(TOPIC, report(), retained=False, now=NOW)

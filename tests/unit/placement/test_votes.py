@@ -37,7 +37,18 @@ ROWS = {
         [("a", 500.0, NOW - n) for n in range(10)] + [("b", 10.0, NOW), ("c", 11.0, NOW)],
         11.0,
     ),
-    "a vote of one half-life ago counts half": ([("a", 40, NOW - 2), ("a", 10, NOW)], 20.0),
+    "a vote of one half-life ago counts half": (
+        [("a", 40, NOW - 2), ("a", 40, NOW - 4), ("a", 10, NOW)],
+        10.0,
+    ),
+    "one bad second does not outvote those before it": (
+        [("a", 10, NOW - n) for n in range(1, 5)] + [("a", 130, NOW)],
+        10.0,
+    ),
+    "what lasts is believed": (
+        [("a", 10, NOW - n) for n in range(2, 6)] + [("a", 130, NOW - 1), ("a", 130, NOW)],
+        130.0,
+    ),
 }
 
 

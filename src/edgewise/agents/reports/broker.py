@@ -18,6 +18,7 @@ from pathlib import Path
 
 from edgewise.placement.reports import LARGEST, TOPIC
 
+MEMORY = 256 << 20
 _PR_SET_PDEATHSIG = 1
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 
@@ -47,11 +48,16 @@ def write_config(folder: Path, *, public: tuple[str, int], private: int) -> Path
         "max_queued_messages 1000",
         "max_inflight_messages 20",
         f"max_packet_size {2 * LARGEST}",
+        # A client may ask the broker to remember it, and never come back.
+        "persistent_client_expiration 1h",
+        f"memory_limit {MEMORY}",
         "log_dest stderr",
         "log_type error",
         "log_type warning",
         f"listener {public[1]} {public[0]}",
         "max_connections 10000",
+        # With 2, the broker would keep each message until its sender says more.
+        "max_qos 1",
         "allow_anonymous true",
         f"acl_file {folder / 'clients.acl'}",
         f"listener {private} 127.0.0.1",
@@ -83,10 +89,10 @@ class Broker:
 
 
 @contextlib.asynccontextmanager
-async def running_broker(host: str, port: int = 0) -> AsyncIterator[Broker]:
+async def running_broker(host: str, port: int = 0, private: int = 0) -> AsyncIterator[Broker]:
     program = find_mosquitto()
     public = port or _free_port(host)
-    private = _free_port("127.0.0.1")
+    private = private or _free_port("127.0.0.1")
     with tempfile.TemporaryDirectory(prefix="edgewise-broker-") as folder:
         config = write_config(Path(folder), public=(host, public), private=private)
         process = await asyncio.create_subprocess_exec(

@@ -25,17 +25,25 @@ _log = logging.getLogger(__name__)
 
 class DroppingQueue(asyncio.Queue[Any]):
     """What comes while it is full is dropped without a word: in a flood, a line in the log for
-    each would be one more flood."""
+    each would be one more flood. So is what is larger than a report: a broker of others may let
+    messages of many megabytes through."""
 
-    def __init__(self, maxsize: int = 0, *, on_drop: Callable[[], None]) -> None:
+    def __init__(self, maxsize: int = 0, *, on_drop: Callable[[Verdict], None]) -> None:
         super().__init__(maxsize)
         self._on_drop = on_drop
 
     def put_nowait(self, item: Any) -> None:
         if self.full():
-            self._on_drop()
+            self._on_drop(Verdict.DROPPED)
+        elif _size(item) > LARGEST:
+            self._on_drop(Verdict.TOO_LARGE)
         else:
             super().put_nowait(item)
+
+
+def _size(message: Any) -> int:
+    payload = getattr(message, "payload", b"")
+    return len(payload) if isinstance(payload, bytes | bytearray) else 0
 
 
 class Intake:
@@ -85,8 +93,8 @@ class Intake:
                     # Who asks for the summary shall not starve under a flood.
                     await asyncio.sleep(0)
 
-    def _drop(self) -> None:
-        self._reports.verdicts[Verdict.DROPPED] += 1
+    def _drop(self, why: Verdict) -> None:
+        self._reports.verdicts[why] += 1
 
     def _take(self, topic: str, payload: object, *, retained: bool) -> None:
         if not isinstance(payload, bytes | bytearray):

@@ -113,15 +113,32 @@ def rate_at(curve: Curve, minute: float) -> float:
     return low + (high - low) * (minute - left) / (right - left)
 
 
-def generated(preset: str, seed: int, *, scale: float = 1.0) -> Trace:
-    """The trace of this preset and seed; `scale` multiplies every rate but that of failures."""
+def generated(preset: str, seed: int, *, scale: float = 1.0, minutes: float | None = None) -> Trace:
+    """The trace of this preset and seed; `scale` multiplies every rate but that of failures, and
+    `minutes` leaves out what comes later."""
     if preset not in PRESETS:
         raise TraceError(f"there is no preset {preset!r}; there are {', '.join(PRESETS)}")
     if not 0 < scale <= 100:
         raise TraceError(f"a rate {scale:g} times as high is no rate: say more than 0, up to 100")
     made = PRESETS[preset]
+    if minutes is not None and not 0 < minutes <= made.minutes:
+        raise TraceError(
+            f"trace {preset} has {made.minutes:g} minutes: say more than 0, up to that"
+        )
     events = _Making(made, random.Random(f"{preset}/{seed}"), scale).events()
-    return Trace(preset=preset, seed=seed, seconds=made.minutes * 60, events=tuple(events))
+    seconds = (minutes or made.minutes) * 60
+    return Trace(
+        preset=_name(preset, scale, minutes),
+        seed=seed,
+        seconds=seconds,
+        events=tuple(event for event in events if event.at <= seconds),
+    )
+
+
+def _name(preset: str, scale: float, minutes: float | None) -> str:
+    """So that runs of what was changed are not taken for runs of the whole."""
+    name = preset if scale == 1 else f"{preset}-times-{scale:g}"
+    return name if minutes is None else f"{name}-first-{minutes:g}-minutes"
 
 
 class _Making:

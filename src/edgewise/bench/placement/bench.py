@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+import msgspec
+
+from edgewise.bench.machine_load import MachineLoad
 from edgewise.bench.placement.figures import (
     Answers,
     SearchRun,
@@ -56,9 +59,12 @@ class PlacementBench:
         runs: list[SearchRun] = []
         new: list[Answers] = []
         kept: list[Answers] = []
+        loads: list[dict[str, float]] = []
         for number in range(repeat):
             for count in sentinels:
+                before = MachineLoad.now()
                 run, asked, held = await self._search(count)
+                loads.append(before.until(MachineLoad.now()))
                 runs.append(run)
                 new.append(asked)
                 kept.append(held)
@@ -66,7 +72,10 @@ class PlacementBench:
                     f"run {number + 1} of {repeat}, {count} sentinel(s): {run.seconds:.1f} s, "
                     f"on {run.node}, {len(asked.failures) + len(held.failures)} failed"
                 )
-        return of_searches(runs, self._setting, new, kept)
+        each = [
+            msgspec.to_builtins(run) | {"load": load} for run, load in zip(runs, loads, strict=True)
+        ]
+        return of_searches(runs, self._setting, new, kept) | {"searches": each}
 
     async def _search(self, sentinels: int) -> tuple[SearchRun, Answers, Answers]:
         self._number += 1
@@ -97,18 +106,17 @@ class PlacementBench:
         worse = failed = 0
         for _ in range(repeat):
             first = random.choice([n for n in self._ground.nodes if n != self._setting.best])
-            created = time.time()
             async with self._running(
                 node=first, mode="Probe", sentinels=1, trigger=LONG_TRIGGER
             ) as probers:
+                began = time.time()  # a user is there, and reports
                 await self._until_ended(60.0)
                 await self._until_settled()
                 answers = await asyncio.gather(*(prober.stop() for prober in probers))
                 moments = list(self._timeline.moments)
-            ready = next((m.at for m in moments if m.ready), created)
             reached = next((m.at for m in moments if m.on(self._setting.best)), None)
             if reached is not None:
-                took.append(max(0.0, reached - ready))
+                took.append(max(0.0, reached - began))
             moves.append(moments[-1].moves - moments[0].moves)
             worse += self._requests_on_worse(moments, answers, first)
             failed += sum(len(each.failures) for each in answers)
@@ -162,7 +170,7 @@ class PlacementBench:
             "sla_s": round(sum(took) / repeat, 3),
             "sla_moves": round(sum(moves) / repeat, 3),
             "sla_full_s": full.get("s1_mean_s"),
-            "sla_full_moves": full.get("moves"),
+            "sla_full_moves": full.get("s1_moves"),
         }
 
     async def calm(self, searches: int = CALM_SEARCHES) -> dict[str, Any]:

@@ -21,6 +21,9 @@ async def main() -> None:
 
     # Until the input ends.
     ended = asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)
+    # From here on the user is there.
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     reporting = asyncio.create_task(Reporter(given, sys.argv[1]).run())
     await asyncio.wait([reporting, ended], return_when=asyncio.FIRST_COMPLETED)
     if reporting.done():

@@ -78,15 +78,19 @@ class Reporting:
         process = await asyncio.create_subprocess_exec(
             *command_in(self._cluster, place, command),
             stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=environment_in(self._cluster, place),
             start_new_session=True,
         )
         try:
-            if process.stdin is None or process.stderr is None:
+            if process.stdin is None or process.stdout is None or process.stderr is None:
                 raise ReporterFailed("a reporter has no input")
             process.stdin.write(msgspec.json.encode(told) + b"\n")
             await process.stdin.drain()
+            # How long Python takes to start is no part of any figure.
+            async with asyncio.timeout(30):
+                await process.stdout.readline()
             yield
             if process.returncode is not None:
                 said = (await process.stderr.read()).decode(errors="replace")

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -240,17 +241,22 @@ class Soak:
     async def _rest(self, when: str) -> None:
         """With nobody there; then what the programs hold is what they always hold."""
         await self._settled(when)
-        pids = {
-            "operator": self._stage.platform.operator.pid,
-            "gateway": self._stage.gateway.pid,
-        }
-        if (server := faults.main_process(self._stage.cluster, "kube-apiserver")) is not None:
-            pids["api-server"] = server.pid
         at = time.monotonic() - self._began
-        weight = await weigh(self._stage.client, pids, self._stage.platform.gateway_url)
+        weight = await weigh(self._stage.client, self._pids(), self._stage.platform.gateway_url)
         self._weights.append((at, weight))
         held = ", ".join(f"{name} {each.memory_mb} MB" for name, each in weight.programs.items())
         self._tell(f"{when}: {held}; {weight.routes} routes, {weight.ports} ports")
+
+    def _pids(self) -> dict[str, int]:
+        """Envoy apart: it outlives its agent, and the next one goes on with it."""
+        running = self._stage.cluster.running()
+        found = {
+            Path(process.argv[0]).name: process.pid
+            for process in running
+            if Path(process.argv[0]).name in ("envoy", "kube-apiserver")
+        }
+        operator, gateway = self._stage.platform.operator.pid, self._stage.gateway.pid
+        return {"operator": operator, "gateway": gateway} | found
 
     # What there is before -----------------------------------------------------------
 

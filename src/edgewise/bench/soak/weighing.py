@@ -10,14 +10,14 @@ import msgspec
 
 from edgewise.api.exposure import PortClaim
 from edgewise.bench.operator_metrics import read_metrics
-from edgewise.bench.process_cost import descriptors, rss_mb, tree
+from edgewise.bench.process_cost import descriptors, rss_mb
 from edgewise.kube.client import Client
 
 ASK_SECONDS = 10.0
 
 
 class Held(msgspec.Struct, frozen=True):
-    """By one program and what it started."""
+    """By one program."""
 
     memory_mb: float
     descriptors: int
@@ -40,8 +40,7 @@ async def weigh(client: Client, pids: Mapping[str, int], gateway_url: str) -> We
 
 
 def _held(pid: int) -> Held:
-    pids = tree(pid)
-    return Held(round(sum(map(rss_mb, pids)), 1), sum(map(descriptors, pids)))
+    return Held(round(rss_mb(pid), 1), descriptors(pid))
 
 
 def growth(before: Weight, after: Weight) -> dict[str, Any]:

@@ -11,12 +11,16 @@ import typer
 
 from edgewise.bench.gameservers.fleet import FleetBench
 from edgewise.bench.gameservers.replacement import ReplacementBench
+from edgewise.bench.gameservers.sketch import SketchBench
 from edgewise.bench.process_cost import rss_mb
 from edgewise.cli.bench.storing import finish
 from edgewise.domain import install_domains
 from edgewise.gameservers.domain import GAMESERVERS
+from edgewise.gameservers.server.settings import Settings
 from edgewise.kube.client import Client
 from edgewise.local.clusters import LocalCluster
+from edgewise.local.connecting import connect
+from edgewise.local.images.building import SIDECAR_IMAGE
 from edgewise.local.platform import Platform, running_platform
 from edgewise.testing.clusters import temporary_cluster
 
@@ -33,9 +37,18 @@ def fleet(
     real: Annotated[
         int, typer.Option(min=0, help="Replacements on real nodes instead: how many.")
     ] = 0,
+    sketch: Annotated[
+        bool,
+        typer.Option("--sketch", help="The same writes without an operator instead, and no fleet."),
+    ] = False,
 ) -> None:
     """Measure a fleet beside bare pods, in one run on a cluster of its own."""
-    figures = for_real(real) if real else simulated(servers, runs, down=down)
+    if real:
+        figures = for_real(real)
+    elif sketch:
+        figures = sketched(servers, runs)
+    else:
+        figures = simulated(servers, runs, down=down)
     finish("fleet", figures)
 
 
@@ -47,6 +60,21 @@ def simulated(servers: int, runs: int, *, down: bool) -> dict[str, Any]:
             async with with_operator(cluster) as (client, platform):
                 bench = FleetBench(cluster, client, platform, servers, tell)
                 return await bench.run(runs, down=down)
+
+        return asyncio.run(measure())
+
+
+def sketched(servers: int, runs: int) -> dict[str, Any]:
+    nodes = -(-servers // PODS_PER_NODE) + 1
+    with temporary_cluster("bench", simulated_nodes=nodes) as cluster:
+
+        async def measure() -> dict[str, Any]:
+            async with connect(cluster.home.operator_kubeconfig) as client:
+                await install_domains(client, [GAMESERVERS], GAMESERVERS.kinds)
+                settings = Settings(
+                    sidecar_image=SIDECAR_IMAGE, operator_url="http://127.0.0.1:8081"
+                )
+                return await SketchBench(cluster, client, settings, servers, tell).run(runs)
 
         return asyncio.run(measure())
 

@@ -4,17 +4,20 @@ import asyncio
 import contextlib
 import secrets
 import sys
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import typer
 
 from edgewise.api.clusters import Cluster
 from edgewise.api.games import Fleet, FleetSpec, Scaling, ServerSpec
+from edgewise.bench.gameservers.acknowledged import AcknowledgedBench
 from edgewise.bench.gameservers.allocate import AllocateBench, Amount
 from edgewise.cli.bench.storing import finish
 from edgewise.cli.numbers import countable
 from edgewise.domain import all_kinds, install_domains
 from edgewise.gameservers.domain import GAMESERVERS
+from edgewise.kube.client import Client
 from edgewise.kube.kinds.core import Namespace
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.platform import Program, free_ports, running_platform
@@ -28,6 +31,8 @@ app = typer.Typer()
 NAMESPACE = "bench"
 GAME = "bench"
 REPLICAS = 2
+REAL_SERVERS = 20
+REAL_ALLOCATIONS = 200
 PODS_OF_A_NODE = 100
 POD = {
     "containers": [{"name": "game", "image": "game:1"}],
@@ -43,8 +48,21 @@ def allocate(
     rate: Annotated[
         float, typer.Option(min=1, callback=countable, help="Calls a second, for their latency.")
     ] = 50.0,
+    acknowledge: Annotated[
+        bool,
+        typer.Option(
+            "--acknowledge",
+            help="Answered when the game has acknowledged it instead, on 20 real pods at 20/s.",
+        ),
+    ] = False,
 ) -> None:
     """Allocations through two replicas, beside patches of the same servers, on simulated nodes."""
+    if acknowledge:
+        tell("starting a cluster with a real node")
+        with temporary_cluster("bench", nodes=1) as cluster:
+            figures = asyncio.run(measure_acknowledged(cluster))
+        finish("allocate", figures)
+        return
     amount = Amount(servers=servers, allocations=allocations, callers=callers, rate=rate)
     nodes = -(-servers // PODS_OF_A_NODE) + 1
     tell("starting a simulated cluster")
@@ -53,7 +71,9 @@ def allocate(
     finish("allocate", figures)
 
 
-async def measure(cluster: LocalCluster, amount: Amount) -> dict[str, Any]:
+@contextlib.asynccontextmanager
+async def with_servers(cluster: LocalCluster) -> AsyncIterator[tuple[Client, list[str], str]]:
+    """An operator and two replicas of the server: a client, their addresses, and a token."""
     domains = [SESSIONS, GAMESERVERS]
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(cluster.client())
@@ -63,6 +83,26 @@ async def measure(cluster: LocalCluster, amount: Amount) -> dict[str, Any]:
         await client.create(secret_of(kept, NAMESPACE))
         await stack.enter_async_context(running_platform(cluster, gateway=False))
         urls = [await start_server(cluster, number, stack) for number in range(REPLICAS)]
+        yield client, urls, token
+
+
+async def measure_acknowledged(cluster: LocalCluster) -> dict[str, Any]:
+    async with with_servers(cluster) as (client, urls, token):
+        bench = AcknowledgedBench(
+            client,
+            servers=REAL_SERVERS,
+            allocations=REAL_ALLOCATIONS,
+            namespace=NAMESPACE,
+            game=GAME,
+            urls=urls,
+            token=token,
+            tell=tell,
+        )
+        return await bench.run()
+
+
+async def measure(cluster: LocalCluster, amount: Amount) -> dict[str, Any]:
+    async with with_servers(cluster) as (client, urls, token):
         tell(f"making {amount.servers} servers")
         spec = FleetSpec(scaling=Scaling(replicas=amount.servers), spec=ServerSpec(pod=POD))
         await client.create(Fleet.named(GAME, NAMESPACE, spec=spec))

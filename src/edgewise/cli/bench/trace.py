@@ -35,12 +35,15 @@ def generate(
         float,
         typer.Option(callback=countable, help="How many times as many clients and sessions."),
     ] = 1.0,
+    minutes: Annotated[
+        float | None, typer.Option(callback=countable, help="Only its first so many minutes.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file, rather than standard output.")
     ] = None,
 ) -> None:
     """Write a trace: one JSON event a line, the same for the same preset and seed."""
-    data = written(generated(preset, seed, scale=scale))
+    data = written(generated(preset, seed, scale=scale, minutes=minutes))
     if output is None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""Measures a service as its user, and reports each pod's mean, T_O after its first answer.
+"""Measures a service as its user, and reports each pod's median, T_O after its first answer.
 
 async with Edgewise(url, token) as edgewise:
 
@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from statistics import median
 from urllib.parse import urlsplit
 
 from edgewise.client.errors import ApiError, EdgewiseError, Unreachable
@@ -21,12 +22,18 @@ from edgewise.client.placement.keys import ReportKey, sign
 from edgewise.client.placement.sampling import Sample, sample
 from edgewise.client.probe import Target, measure
 
-# Samples in one time of observation, so that every pod behind a Service is met.
+# Samples in one time of observation, so that every pod behind a Service is met: so many at least,
+# and with many pods so many of each, up to a limit.
 SAMPLES = 10
-# Reports a second that the other side takes from one client.
+SAMPLES_OF_A_POD = 5
+MOST_SAMPLES = 50
+# Reports a second that the other side takes from one client, and how many may be sent at once.
 RATE = 10.0
+BURST = 10.0
 RETRY_SECONDS = 1.0
 MOST_PODS = 256
+# Of one pod in one time of observation; more say nothing new.
+MOST_NOTED = 1000
 
 Send = Callable[[bytes], Awaitable[None]]
 Sender = Callable[[ReportKey], contextlib.AbstractAsyncContextManager[Send]]
@@ -95,7 +102,9 @@ class Reporter:
         self._measure = measure_once or self._sample
         self._samples: dict[str, list[float]] = {}
         self._first: dict[str, float] = {}
-        self._last_sent = 0.0
+        self._sending = asyncio.Lock()
+        self._tokens = BURST
+        self._filled = time.monotonic()
         self.sent = 0
         self.failed = 0
 
@@ -118,7 +127,9 @@ class Reporter:
         if pod not in self._samples and len(self._samples) >= MOST_PODS:
             return
         self._first.setdefault(pod, time.monotonic())
-        self._samples.setdefault(pod, []).append(rtt_ms)
+        noted = self._samples.setdefault(pod, [])
+        if len(noted) < MOST_NOTED:
+            noted.append(rtt_ms)
 
     async def _report(self, key: ReportKey, send: Send) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -127,19 +138,26 @@ class Reporter:
             if key.mode == "Probe" and key.nodes:
                 tasks.create_task(self._probe_all(key, send))
             while True:
-                await asyncio.sleep(key.observation / 4)
-                await self._send_means(key, send)
+                await asyncio.sleep(self._until_due(key.observation))
+                await self._send_medians(key, send)
+
+    def _until_due(self, observation: float) -> float:
+        """Until the first pod was observed for long enough; who is met meanwhile is due later."""
+        now = time.monotonic()
+        due = (first + observation - now for first in self._first.values())
+        return max(0.001, min(due, default=observation / 4))
 
     async def _sample_all(self, key: ReportKey) -> None:
         """At an even pace, each beside the others: a far pod shall not hold up the near ones."""
         running: set[asyncio.Task[None]] = set()
         try:
             while True:
-                if len(running) < 10 * SAMPLES:
+                if len(running) < 10 * MOST_SAMPLES:
                     task = asyncio.create_task(self._one())
                     running.add(task)
                     task.add_done_callback(running.discard)
-                await asyncio.sleep(key.observation / SAMPLES)
+                samples = max(SAMPLES, SAMPLES_OF_A_POD * len(self._samples))
+                await asyncio.sleep(key.observation / min(samples, MOST_SAMPLES))
         finally:
             for task in running:
                 task.cancel()
@@ -156,15 +174,15 @@ class Reporter:
     async def _sample(self, url: str) -> Sample:
         return await sample(url, through_proxy=self._through_proxy)
 
-    async def _send_means(self, key: ReportKey, send: Send) -> None:
+    async def _send_medians(self, key: ReportKey, send: Send) -> None:
+        """A median, because one late answer says something of this machine, not of the way."""
         now = time.monotonic()
         for pod, values in list(self._samples.items()):
             if now - self._first[pod] < key.observation:
                 continue
-            mean = sum(values) / len(values)
             del self._samples[pod]
             del self._first[pod]
-            await self._send(sign(key, mean, pod=pod, app=self._app), send)
+            await self._send(sign(key, median(values), pod=pod, app=self._app), send)
 
     async def _probe_all(self, key: ReportKey, send: Send) -> None:
         targets = [Target(name=each.node, udp=each.ping) for each in key.nodes]
@@ -178,9 +196,16 @@ class Reporter:
 
     async def _send(self, report: bytes, send: Send) -> None:
         """Never faster than is taken."""
-        wait = self._last_sent + 1 / RATE - time.monotonic()
-        if wait > 0:
-            await asyncio.sleep(wait)
-        self._last_sent = time.monotonic()
-        await send(report)
+        async with self._sending:
+            self._fill()
+            if self._tokens < 1:
+                await asyncio.sleep((1 - self._tokens) / RATE)
+                self._fill()
+            self._tokens -= 1
+            await send(report)
         self.sent += 1
+
+    def _fill(self) -> None:
+        now = time.monotonic()
+        self._tokens = min(BURST, self._tokens + (now - self._filled) * RATE)
+        self._filled = now

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from edgewise.api.games import Allocation, Fleet, PortPolicy, Server
+from edgewise.api.games import (
+    Allocation,
+    Fleet,
+    PortPolicy,
+    Server,
+    ServerState,
+    ServerStatus,
+)
 from edgewise.gameservers import names
 from edgewise.gameservers.fleet.plan import FleetObserved, ServerSeen
 from edgewise.gameservers.versions import version_of
@@ -56,5 +63,9 @@ def see_server(server: Server, allocations: Cache[Allocation]) -> ServerSeen:
         priority=server.spec.deletion_priority,
         operation=server.spec.operation,
         marked=names.OVERFLOW in meta.labels,
-        trouble=next((each.message for each in status.conditions if each.status == "False"), ""),
+        trouble=_trouble(status) if status.state == ServerState.UNHEALTHY else "",
     )
+
+
+def _trouble(status: ServerStatus) -> str:
+    return next((each.message for each in status.conditions if each.status == "False"), "")

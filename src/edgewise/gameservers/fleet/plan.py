@@ -38,8 +38,10 @@ SPARE_NUMBERS = 16
 FIRST_REST, LONGEST_REST = 1.0, 300.0
 RECOVERED = 600.0
 
-_BROKEN = (ServerState.UNHEALTHY, ServerState.SHUTDOWN)
-_NOT_READY = ("", ServerState.PENDING, ServerState.STARTING)
+_BROKEN = frozenset((ServerState.UNHEALTHY, ServerState.SHUTDOWN))
+_ENDING = frozenset((*_BROKEN, ServerState.DRAINING))
+_NOT_READY = frozenset(("", ServerState.PENDING, ServerState.STARTING))
+_LAST_OPERATIONS = frozenset((Operation.RETIRE, Operation.KILL))
 
 
 class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +66,7 @@ class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def left_over(self) -> bool:
         """Whether it was taken to be removed, and is not asked to end yet."""
-        ends = (*_BROKEN, ServerState.DRAINING)
-        return self.retired and not self.deleting and self.state not in ends
+        return self.retired and not self.deleting and self.state not in _ENDING
 
     @property
     def counts(self) -> bool:
@@ -73,8 +74,8 @@ class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
         return not (
             self.deleting
             or self.retired
-            or self.state in (*_BROKEN, ServerState.DRAINING)
-            or self.operation in (Operation.RETIRE, Operation.KILL)
+            or self.state in _ENDING
+            or self.operation in _LAST_OPERATIONS
         )
 
 
@@ -243,14 +244,15 @@ def _status(
     here = [each for each in seen.servers if not each.deleting]
     states = Counter(each.state or str(ServerState.PENDING) for each in here)
     allocated = sum(each.allocated for each in here)
-    ready = sum(each.state == ServerState.READY and each.counts for each in here)
-    starting = sum(each.counts and each.state in _NOT_READY for each in here)
+    counted = [each for each in here if each.counts]
+    ready = sum(each.state == ServerState.READY for each in counted)
+    starting = sum(each.state in _NOT_READY for each in counted)
     versions = Counter(each.version for each in here if each.version)
-    draining = sum(not each.counts for each in seen.servers)
+    draining = len(seen.servers) - len(counted)
     return msgspec.structs.replace(
         old,
         observed_generation=fleet.metadata.generation,
-        replicas=sum(each.counts for each in here),
+        replicas=len(counted),
         ready=ready,
         allocated=allocated,
         reserved=states[ServerState.RESERVED],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Sequence
 
 import aiomqtt
@@ -12,6 +13,10 @@ from edgewise.placement.broker_url import BrokerUrl
 
 SECONDS = 5.0
 MOST_BROKERS = 64
+# Calls that wait for their turn at one broker.
+MOST_WAITING = 100
+# After a failure, so long no call waits to see the same one.
+AWAY_SECONDS = 1.0
 
 
 class Unpublished(Exception):
@@ -23,9 +28,22 @@ class _Publisher:
         self._broker = broker
         self._turn = asyncio.Lock()
         self._client: aiomqtt.Client | None = None
+        self._waiting = 0
+        self._away_until = 0.0
 
     async def publish(self, topic: str, reports: Sequence[bytes]) -> None:
+        if self._waiting >= MOST_WAITING:
+            raise Unpublished("too many reports wait for it")
+        self._waiting += 1
+        try:
+            await self._publish(topic, reports)
+        finally:
+            self._waiting -= 1
+
+    async def _publish(self, topic: str, reports: Sequence[bytes]) -> None:
         async with self._turn:
+            if time.monotonic() < self._away_until:
+                raise Unpublished("it does not answer")
             for attempt in range(2):
                 try:
                     async with asyncio.timeout(SECONDS):
@@ -37,6 +55,7 @@ class _Publisher:
                     # A connection that was idle for long may be gone: once more with a new one.
                     await self.close()
                     if attempt:
+                        self._away_until = time.monotonic() + AWAY_SECONDS
                         raise Unpublished(str(error) or "it does not answer") from error
 
     async def _connected(self) -> aiomqtt.Client:

@@ -101,7 +101,15 @@ def test_the_figures_of_one_search() -> None:
     assert (run.schedule, run.com) == (1.25, 0.5)
     assert run.deschedule == [4.0, 6.0]
     assert (run.least_ready, run.peak_pods, run.moves) == (1, 3, 2)
+    assert run.live_pods == 2
     assert run.sentinel_seconds == pytest.approx(3.0 + 3.0)
+    assert run.path == [
+        (0.0, 25.0, True),
+        (1.5, 10.0, False),
+        (3.0, 10.0, True),
+        (5.0, 0.0, False),
+        (7.0, 0.0, True),
+    ]
 
 
 def test_the_figures_of_all_searches_have_the_names_that_were_promised() -> None:
@@ -122,3 +130,10 @@ def test_the_figures_of_all_searches_have_the_names_that_were_promised() -> None
     assert not bars["kept_failed"]
     assert bars["failed_requests"]
     assert "probe_s" not in bars, "what was not measured is not judged"
+    assert bars["s1_overload_pct"]
+
+
+def test_an_sla_is_judged_beside_the_full_search() -> None:
+    figures = {"sla_s": 8.0, "sla_moves": 1.0, "sla_full_s": 20.0, "sla_full_moves": 1.0}
+    assert judged(figures) == {"sla_s": True, "sla_moves": False}
+    assert judged({"sla_s": 8.0, "sla_moves": 1.0, "sla_full_s": None}) == {}
