@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from edgewise.kube.kinds.core import ConfigMap
 from edgewise.kube.kinds.rbac import ClusterRole, PolicyRule
 from edgewise.local.clusters import LocalCluster
 from edgewise.tenancy import parameters
@@ -29,9 +28,6 @@ async def allow(cluster: LocalCluster) -> None:
     async with cluster.client() as client:
         await client.apply(ClusterRole.named("slices-webhooks", rules=rules))
         await bind(client, "slices-webhooks", OPERATOR_USER)
-        await client.patch(
-            ConfigMap,
-            parameters.NAME,
-            parameters.NAMESPACE,
-            body={"data": {"tolerations": tolerated}},
-        )
+        told = parameters.annotations_of({"tolerations": tolerated})
+        body = {"metadata": {"annotations": told}}
+        await client.patch(ClusterRole, parameters.NAME, body=body)
