@@ -16,6 +16,8 @@ from edgewise.api.installation import install
 from edgewise.exposure.publishing import RoutePublisher
 from edgewise.exposure.site import Site
 from edgewise.kube.client import Client
+from edgewise.kube.errors import NotFound
+from edgewise.kube.kinds.admission import MutatingAdmissionPolicy
 from edgewise.kube.kinds.rbac import PolicyRule
 from edgewise.kube.objects import Kind, Object
 from edgewise.runtime.caching.shared_caches import SharedCaches
@@ -119,6 +121,9 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     made: tuple[Made, ...] = ()
     options: tuple[Option, ...] = ()
     cluster_objects: tuple[Object, ...] = ()
+    # MutatingAdmissionPolicies and their bindings, which not every API server has: they are
+    # installed where it has them.
+    mutating_policies: tuple[Object, ...] = ()
     # What values of the chart say, as it is by default: the chart has a template for each.
     settings: tuple[Object, ...] = ()
     programs: tuple[Program, ...] = ()
@@ -180,13 +185,27 @@ def program_commands(domains: Iterable[Domain]) -> dict[str, tuple[str, ...]]:
 
 
 async def install_domains(
-    client: Client, domains: Iterable[Domain], kinds: Iterable[type[Object]]
+    client: Client, domains: Sequence[Domain], kinds: Iterable[type[Object]]
 ) -> None:
     """The CRDs of these kinds and the cluster objects of the domains. Safe to repeat."""
     await install(client, kinds)
     for domain in domains:
         for each in (*domain.settings, *domain.cluster_objects):
             await client.apply(each)
+    if await mutates_by_policy(client):
+        for domain in domains:
+            for each in domain.mutating_policies:
+                await client.apply(each)
+
+
+async def mutates_by_policy(client: Client) -> bool:
+    """Whether the API server has MutatingAdmissionPolicies."""
+    kind = MutatingAdmissionPolicy.KIND
+    try:
+        await client.kind_of(kind.api_version, kind.kind)
+    except NotFound:
+        return False
+    return True
 
 
 def _ordered(kinds: Iterable[type[Object]]) -> tuple[type[Object], ...]:

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,9 @@ class Trial(msgspec.Struct, frozen=True):
     domain: Domain
     play: Callable[[Client, str], Awaitable[None]]
     well: Callable[[Client, str], Awaitable[None]]
+    # Who the operator is, where that matters; else it is the client of the test.
+    operator: Client | None = None
+    flags: Mapping[str, str | bool] = {}
 
 
 class CutClient:
@@ -98,12 +101,13 @@ async def killed_at_write(
     *,
     after: bool,
     counts: Counts | None = None,
+    flags: Mapping[str, str | bool] | None = None,
 ) -> AsyncIterator[CutClient]:
     """The operator of a domain; when it dies, another one takes its place."""
     first = CutClient(client, cut_at, after=after, counts=counts)
 
     async def one_after_the_other() -> None:
-        running = asyncio.create_task(_operator(first, domain, namespace))
+        running = asyncio.create_task(_operator(first, domain, namespace, flags or {}))
         dead = asyncio.create_task(first.dead.wait())
         try:
             await asyncio.wait({running, dead}, return_when=asyncio.FIRST_COMPLETED)
@@ -112,7 +116,7 @@ async def killed_at_write(
             for each in (running, dead):
                 each.cancel()
             await asyncio.wait({running, dead})
-        await _operator(CutClient(client), domain, namespace)
+        await _operator(CutClient(client), domain, namespace, flags or {})
 
     crew = asyncio.create_task(one_after_the_other())
     try:
@@ -123,9 +127,15 @@ async def killed_at_write(
         await asyncio.wait({crew})
 
 
-async def _operator(client: Any, domain: Domain, namespace: str) -> None:
+async def _operator(
+    client: Any, domain: Domain, namespace: str, flags: Mapping[str, str | bool]
+) -> None:
     options = Options(
-        namespace=namespace, listen=Listen(port=free_port()), leader_election=False, gateways=()
+        namespace=namespace,
+        listen=Listen(port=free_port()),
+        leader_election=False,
+        gateways=(),
+        flags=dict(flags),
     )
     await run_operator(client, options, (domain,))
 
@@ -139,7 +149,10 @@ async def survive(
     async def well() -> None:
         await trial.well(client, namespace)
 
-    async with killed_at_write(trial.domain, client, namespace, cut_at, after=after) as first:
+    operator = trial.operator or client
+    async with killed_at_write(
+        trial.domain, operator, namespace, cut_at, after=after, flags=trial.flags
+    ) as first:
         await trial.play(client, namespace)
         await eventually(well, within=PATIENCE, every=0.1, not_yet=(KubeError,))
     return first
@@ -151,9 +164,12 @@ async def survive(
 class OperatorProcess:
     """`edgewise operator`, without an election; started again whenever it was killed."""
 
-    def __init__(self, api_server: ApiServer, domain: Domain, log: Path) -> None:
-        self._kubeconfig = api_server.kubeconfig
+    def __init__(
+        self, kubeconfig: Path, domain: Domain, log: Path, flags: Sequence[str] = ()
+    ) -> None:
+        self._kubeconfig = kubeconfig
         self._domain = domain.name
+        self._flags = flags
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
         self.kills = 0
@@ -169,6 +185,7 @@ class OperatorProcess:
                 f"--domains={self._domain}",
                 f"--kubeconfig={self._kubeconfig}",
                 f"--listen=127.0.0.1:{free_port()}",
+                *self._flags,
                 stdout=log,
                 stderr=log,
             )
@@ -184,11 +201,17 @@ class OperatorProcess:
 
 @contextlib.asynccontextmanager
 async def operators(
-    api_server: ApiServer, domain: Domain, directory: Path
+    api_server: ApiServer,
+    domain: Domain,
+    directory: Path,
+    *,
+    kubeconfig: Path | None = None,
+    flags: Sequence[str] = (),
 ) -> AsyncIterator[list[OperatorProcess]]:
-    """Two of them, which know nothing of each other."""
+    """Two of them, which know nothing of each other; who they are, their kubeconfig says."""
+    access = kubeconfig or api_server.kubeconfig
     logs = [directory / f"operator-{number}.log" for number in range(2)]
-    started = [OperatorProcess(api_server, domain, log) for log in logs]
+    started = [OperatorProcess(access, domain, log, flags) for log in logs]
     try:
         for each in started:
             await each.start()

@@ -481,5 +481,6 @@ class Allocation(Object, kw_only=True):
         ),
     )
 
-    spec: AllocationSpec
-    status: AllocationStatus = field(default_factory=AllocationStatus)
+    # Each is written whole, or by patches of Edgewise: nobody asks who owns which field.
+    spec: Annotated[AllocationSpec, as_one()]
+    status: Annotated[AllocationStatus, as_one()] = field(default_factory=AllocationStatus)

@@ -59,7 +59,13 @@ def check(
 
 
 def cluster_objects() -> dict[str, str]:
-    return render_objects({each.name: each.cluster_objects for each in DOMAINS})
+    """By file. The chart leaves out what has `.mutating` in its name where it is not served."""
+    return render_objects(
+        {
+            **{each.name: each.cluster_objects for each in DOMAINS},
+            **{f"{each.name}.mutating": each.mutating_policies for each in DOMAINS},
+        }
+    )
 
 
 @app.command()

@@ -19,8 +19,9 @@ from edgewise.gameservers.rights import RIGHTS
 from edgewise.gameservers.sdk.handlers import SdkHandlers
 from edgewise.gameservers.sdk.tokens import PodTokens, published_keys
 from edgewise.gameservers.server.controller import ServerController
+from edgewise.gameservers.server.failed_starts import FailedStarts
 from edgewise.gameservers.server.settings import Settings, game_ports
-from edgewise.kube.kinds.core import Pod
+from edgewise.kube.kinds.core import ConfigMap, Pod
 from edgewise.kube.kinds.policy import PodDisruptionBudget
 from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.tasks import Task
@@ -68,7 +69,7 @@ def build(context: Context) -> Built:
     scalers = GameAutoscalerController(webhooks, metrics=metrics)
     return Built(
         controllers=(
-            ServerController(settings),
+            ServerController(settings, FailedStarts(client)),
             FleetController(),
             GameTypeController(metrics=metrics),
             scalers,
@@ -76,6 +77,7 @@ def build(context: Context) -> Built:
         webhooks=webhooks_of_games(
             client,
             context.namespace,
+            settings,
             check_authors=bool(context.options[CHECK_AUTHORS.name]),
         ),
         replica_tasks=(Task("questions to webhooks of autoscalers", scalers.asking.run),),
@@ -93,6 +95,7 @@ GAMESERVERS = Domain(
     },
     made=(
         Made(kind=Pod.KIND, label=names.PROTECTED),
+        Made(kind=ConfigMap.KIND, label=names.FAILED_STARTS),
         Made(
             kind=PodDisruptionBudget.KIND,
             label=names.PROTECTED,

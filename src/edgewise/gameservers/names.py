@@ -19,6 +19,8 @@ NUMBER = f"{GROUP}/number"
 SCHEDULING = f"{GROUP}/scheduling"
 # On pods: which ports of the node were chosen, by name.
 PORTS = f"{GROUP}/ports"
+# On ConfigMaps with logs of games that failed: whose they are.
+FAILED_STARTS = f"{GROUP}/failed-starts"
 # On servers above the number that their fleet should have.
 OVERFLOW = f"{GROUP}/overflow"
 
@@ -49,6 +51,11 @@ POD_SUFFIX = "-pod"
 
 def pod_of(server: str) -> str:
     return f"{server}{POD_SUFFIX}"
+
+
+def failed_starts_of(owner: str) -> str:
+    """The ConfigMap with the logs of what failed, of a fleet or of a server alone."""
+    return f"{owner}-failed-starts"
 
 
 def server_of(pod: str) -> str:

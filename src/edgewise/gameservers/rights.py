@@ -37,6 +37,9 @@ OPERATOR = Rights(
             ("update",),
         ),
         rule("", ("pods",), (*LOOK, "create", "patch", "delete")),
+        # The end of what a game said that failed, in a ConfigMap of its fleet.
+        rule("", ("pods/log",), ("get",)),
+        rule("", ("configmaps",), ("get", "create", "patch")),
         rule("", ("nodes", "namespaces"), ("list", "watch")),
         # One in each namespace that has servers, so that an eviction waits.
         rule("policy", ("poddisruptionbudgets",), (*LOOK, "create", "delete")),
@@ -65,7 +68,7 @@ UNINSTALL_EVERYTHING = Rights(
             ("servers", "fleets", "gametypes", "gameautoscalers", "allocations"),
             ("list", "delete"),
         ),
-        rule("", ("pods",), ("list", "delete")),
+        rule("", ("pods", "configmaps"), ("list", "delete")),
         rule("policy", ("poddisruptionbudgets",), ("list", "delete")),
     ),
 )

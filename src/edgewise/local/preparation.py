@@ -16,7 +16,7 @@ from edgewise.local.control_plane.identities import (
 )
 from edgewise.local.control_plane.kubeconfigs import write_kubeconfig
 from edgewise.local.control_plane.pki import ensure_pki
-from edgewise.local.control_plane.programs import KWOK_CONFIG, corefile
+from edgewise.local.control_plane.programs import AUTHENTICATION, KWOK_CONFIG, corefile
 from edgewise.local.engine.finding import find_engine
 from edgewise.local.errors import LocalError
 from edgewise.local.images.building import ImageError, pause_image, python_image, sidecar_image
@@ -107,6 +107,8 @@ def write_files(home: Home, record: ClusterRecord, supplies: Supplies) -> None:
             write_kubeconfig(home, record.server, component, path)
     write_atomically(home.config / "kwok.yaml", KWOK_CONFIG.encode())
     write_atomically(home.config / "Corefile", corefile(home).encode())
+    if record.spec.authentication:
+        write_atomically(home.config / AUTHENTICATION, record.spec.authentication.encode())
     for number, node in enumerate(record.spec.node_names, start=1):
         for name, text in node_files(home, record, number).items():
             path = home.nodes / node / name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import msgspec
@@ -48,6 +49,8 @@ class LocalClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     places: dict[str, dict[str, Delay]] = {}
     # False leaves out the scheduler and controllers: an API server alone starts fastest.
     controllers: bool = True
+    # The text of an AuthenticationConfiguration: whose tokens the API server takes.
+    authentication: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -101,6 +104,7 @@ class LocalClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
             "--region": self.region,
             "--place": " ".join(sorted(self.places)) or "none",
             "--latency": " ".join(latencies) or "none",
+            "--authentication": _digest(self.authentication),
             "controllers": "yes" if self.controllers else "no",
         }
 
@@ -116,6 +120,11 @@ class LocalClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def simulated_names(self) -> list[str]:
         return [f"{self.name}-sim-{number}" for number in range(1, self.simulated_nodes + 1)]
+
+
+def _digest(text: str) -> str:
+    """Enough to tell two files apart."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8] if text else "none"
 
 
 def check_node(spec: LocalClusterSpec, node: str) -> None:

@@ -103,6 +103,7 @@ class Replica:
                 for name, work in (
                     ("hub", self.link.run()),
                     ("keys", self.credentials.keep_keys()),
+                    ("tenants", self.credentials.look_at_tenants()),
                     ("clusters", self.connections.run()),
                     ("leader", self._lead()),
                     *(

@@ -24,7 +24,6 @@ from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.authorization import SelfSubjectReview
 from edgewise.kube.kinds.core import (
-    ConfigMap,
     LimitRange,
     Namespace,
     PersistentVolumeClaim,
@@ -34,7 +33,7 @@ from edgewise.kube.kinds.core import (
 )
 from edgewise.kube.kinds.endpoints import EndpointSlice
 from edgewise.kube.kinds.networking import NetworkPolicy
-from edgewise.kube.kinds.rbac import RoleBinding
+from edgewise.kube.kinds.rbac import ClusterRole, RoleBinding
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.controller import Controller
@@ -114,9 +113,8 @@ class TenantController(Controller[Tenant]):
         mapped(NetworkPolicy, tree_of_namespaced, labels=f"{MANAGED}=true"),
         mapped(LimitRange, tree_of_namespaced, labels=f"{MANAGED}=true"),
         mapped(
-            ConfigMap,
+            ClusterRole,
             all_trees,
-            namespace=parameters.NAMESPACE,
             fields=f"metadata.name={parameters.NAME}",
         ),
         mapped(
@@ -259,8 +257,8 @@ class TenantController(Controller[Tenant]):
         )
 
     def _parameters(self) -> Parameters:
-        found = self.cache[ConfigMap].find(parameters.NAME, parameters.NAMESPACE)
-        return parameters_in(found.data if found is not None else {})
+        found = self.cache[ClusterRole].find(parameters.NAME)
+        return parameters_in(found.metadata.annotations if found is not None else {})
 
     async def _doors_of(self, namespace: str, name: str) -> set[Door]:
         """Of a Service, which keeps its address."""

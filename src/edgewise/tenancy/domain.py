@@ -10,6 +10,7 @@ from edgewise.tenancy.controller import TenantController
 from edgewise.tenancy.metrics import TenancyMetrics
 from edgewise.tenancy.parameters import PARAMETERS
 from edgewise.tenancy.policies.all_policies import POLICIES
+from edgewise.tenancy.policies.runtime_class import SET_RUNTIME_CLASS
 from edgewise.tenancy.requests import roles as request_roles
 from edgewise.tenancy.requests.controller import (
     ClusterRoleRequestController,
@@ -19,6 +20,7 @@ from edgewise.tenancy.requests.controller import (
 from edgewise.tenancy.requests.webhooks import webhooks
 from edgewise.tenancy.rights import RIGHTS
 from edgewise.tenancy.roles import ROLES
+from edgewise.tenancy.runtime_class import BY_WEBHOOK, webhook
 from edgewise.tenancy.slices import rights as slice_rights
 from edgewise.tenancy.slices.claim_controller import SliceClaimController
 from edgewise.tenancy.slices.controller import SliceController
@@ -39,6 +41,7 @@ def build(context: Context) -> Built:
         webhooks=(
             *webhooks(context.client, context.caches),
             *slice_webhooks(context.caches),
+            *((webhook(context.caches),) if context.options[BY_WEBHOOK.name] else ()),
         ),
     )
 
@@ -47,7 +50,9 @@ TENANCY = Domain(
     name="tenancy",
     kinds=(Tenant, SubNamespace, TenantResourceQuota, *REQUESTS, Slice, SliceClaim),
     build=build,
+    options=(BY_WEBHOOK,),
     cluster_objects=(*ROLES, *request_roles.ROLES, *POLICIES),
+    mutating_policies=SET_RUNTIME_CLASS,
     settings=(PARAMETERS,),
     rights=(*RIGHTS, *request_roles.RIGHTS, *slice_rights.RIGHTS),
 )

@@ -30,6 +30,9 @@ class TenancyMetrics:
             buckets=_BUCKETS,
             registry=where,
         )
+        self._slices = Gauge(
+            "edgewise_tenancy_slices", "Slices, by state.", ["state"], registry=where
+        )
         self._drained = Histogram(
             "edgewise_tenancy_drain_seconds",
             "From the first pod that has to leave a slice to the moment when all are gone.",
@@ -38,6 +41,7 @@ class TenancyMetrics:
         )
         self._trees: dict[str, Tally[str]] = {}
         self._sum: Tally[str] = Tally()
+        self._slice_states: dict[str, str] = {}
 
     def note(self, tree: Tree) -> None:
         found: Tally[str] = Tally()
@@ -62,6 +66,15 @@ class TenancyMetrics:
         self._sum.update(found)
         for state in State:
             self._namespaces.labels(state.value).set(self._sum[state.value])
+
+    def slice_is(self, name: str, state: str) -> None:
+        """An empty state: it is gone."""
+        before = self._slice_states.pop(name, "")
+        if state:
+            self._slice_states[name] = state.partition("/")[0]
+        for each in {before, state.partition("/")[0]} - {""}:
+            count = sum(one == each for one in self._slice_states.values())
+            self._slices.labels(each).set(count)
 
     def drained(self, seconds: float) -> None:
         self._drained.observe(max(0.0, seconds))

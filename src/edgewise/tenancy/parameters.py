@@ -1,6 +1,12 @@
-"""What a cluster's administrator says about tenants: one ConfigMap, read by policies and operator.
+"""What a cluster's administrator says about tenants: annotations of one ClusterRole without rules,
+read by policies and operator.
 
 The chart writes it from its values; a local cluster has the defaults.
+
+It is no ConfigMap, because the API server stops its watch of ConfigMaps with the last policy that
+has one for its parameters, and never starts it again: a chart that is removed and installed once
+more would find the old ones, or none, until the API server starts again. Its authorizer always
+watches ClusterRoles.
 """
 
 from __future__ import annotations
@@ -10,11 +16,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from edgewise.kube.kinds.core import ConfigMap
+from edgewise.api.tenancy import GROUP
+from edgewise.kube.kinds.rbac import ClusterRole
+from edgewise.kube.objects import ObjectMeta
 
-# A policy names its parameters by name and namespace, and this one is everywhere.
-NAMESPACE = "kube-system"
-NAME = "edgewise-tenancy"
+NAME = "edgewise:tenancy-parameters"
 
 # Private and link-local networks: where pods, services, nodes and metadata services live.
 PRIVATE = (
@@ -46,7 +52,21 @@ DEFAULTS: dict[str, str] = {
     # true: every image is pulled anew, so that no tenant runs another one's private image.
     "pullAlways": "false",
 }
-PARAMETERS = ConfigMap.named(NAME, NAMESPACE, data=DEFAULTS)
+
+
+def annotation(name: str) -> str:
+    return f"{GROUP}/{name}"
+
+
+def annotations_of(told: Mapping[str, str]) -> dict[str, str]:
+    return {annotation(name): value for name, value in told.items()}
+
+
+PARAMETERS = ClusterRole(
+    api_version=ClusterRole.KIND.api_version,
+    kind=ClusterRole.KIND.kind,
+    metadata=ObjectMeta(name=NAME, annotations=annotations_of(DEFAULTS)),
+)
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +75,12 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     ranges: tuple[str, ...] = PRIVATE
     pod_security: str = DEFAULTS["podSecurity"]
     gateway_namespace: str = DEFAULTS["gatewayNamespace"]
+    runtime_class: str = DEFAULTS["runtimeClass"]
 
 
-def parameters_in(data: Mapping[str, str]) -> Parameters:
+def parameters_in(annotations: Mapping[str, str]) -> Parameters:
     """A range that is none is left out here; the policies refuse what they cannot read."""
-    told = {**DEFAULTS, **data}
+    told = {name: annotations.get(annotation(name), value) for name, value in DEFAULTS.items()}
     ranges = []
     for each in told["ranges"].split(","):
         try:
@@ -70,4 +91,5 @@ def parameters_in(data: Mapping[str, str]) -> Parameters:
         ranges=tuple(ranges),
         pod_security=told["podSecurity"] or DEFAULTS["podSecurity"],
         gateway_namespace=told["gatewayNamespace"],
+        runtime_class=told["runtimeClass"],
     )

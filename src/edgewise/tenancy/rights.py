@@ -15,6 +15,7 @@ from edgewise.api.tenancy import (
 )
 from edgewise.domain import Rights
 from edgewise.kube.kinds.rbac import RBAC, PolicyRule
+from edgewise.tenancy import parameters
 
 LOOK = ("get", "list", "watch")
 KEEP = (*LOOK, "create", "patch", "delete")
@@ -51,7 +52,12 @@ OPERATOR = Rights(
         # Where the API server and the cluster's DNS are.
         rule("", ("services",), ("get",)),
         rule("discovery.k8s.io", ("endpointslices",), ("list", "watch")),
-        rule("", ("configmaps",), ("list", "watch")),
+        PolicyRule(
+            api_groups=[RBAC],
+            resources=["clusterroles"],
+            resource_names=[parameters.NAME],
+            verbs=["list", "watch"],
+        ),
     ),
 )
 

@@ -28,6 +28,7 @@ def temporary_cluster(
     simulated_nodes: int = 0,
     region: str = "local",
     controllers: bool = True,
+    authentication: str = "",
     places: Mapping[str, Sequence[Delay | float]] | None = None,
 ) -> Iterator[LocalCluster]:
     """A cluster for as long as the block runs.
@@ -43,6 +44,7 @@ def temporary_cluster(
         simulated_nodes=simulated_nodes,
         region=region,
         controllers=controllers,
+        authentication=authentication,
         places={
             place: {
                 f"{name}-{number}": delay if isinstance(delay, Delay) else Delay(delay)

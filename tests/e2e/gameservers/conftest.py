@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -38,6 +39,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port:
     while True:
         said, who = port.recvfrom(1024)
         if said == b"crash":
+            print("the dragon won", flush=True)
             os._exit(3)
         port.sendto(os.environ["SERVER_NAME"].encode(), who)
 """
@@ -61,54 +63,74 @@ class Games:
         self.client = client
         self.operator = operator
 
-    async def make(self, kind: type[Object], name: str, spec: dict[str, Any]) -> None:
+    async def make(
+        self, kind: type[Object], name: str, spec: dict[str, Any], namespace: str = NAMESPACE
+    ) -> None:
         await self.client.apply(
             {
                 "apiVersion": kind.KIND.api_version,
                 "kind": kind.KIND.kind,
-                "metadata": {"name": name, "namespace": NAMESPACE},
+                "metadata": {"name": name, "namespace": namespace},
                 "spec": spec,
             },
             field_manager="somebody",
         )
 
-    async def server(self, name: str, **spec: Any) -> Server:
-        await self.make(Server, name, game(**spec))
-        return await self.becomes(name, "Ready")
+    async def server(self, name: str, namespace: str = NAMESPACE, **spec: Any) -> Server:
+        await self.make(Server, name, game(**spec), namespace)
+        return await self.becomes(name, "Ready", namespace=namespace)
 
-    async def becomes(self, name: str, state: str, within: float = 60.0) -> Server:
+    async def becomes(
+        self, name: str, state: str, within: float = 60.0, namespace: str = NAMESPACE
+    ) -> Server:
         async def there() -> None:
-            found = await self.client.get(Server, name, NAMESPACE)
+            found = await self.client.get(Server, name, namespace)
             assert found.status.state == state, found.status
 
         await eventually(there, within=within, not_yet=(NotFound,))
-        return await self.client.get(Server, name, NAMESPACE)
+        return await self.client.get(Server, name, namespace)
 
-    async def is_gone(self, kind: type[Object], name: str, within: float = 60.0) -> None:
+    async def is_gone(
+        self,
+        kind: type[Object],
+        name: str,
+        within: float = 60.0,
+        namespace: str = NAMESPACE,
+    ) -> None:
         async def gone() -> bool:
             try:
-                await self.client.get(kind, name, NAMESPACE)
+                await self.client.get(kind, name, namespace)
             except NotFound:
                 return True
             return False
 
         await eventually(gone, within=within)
 
-    async def pod(self, server: str) -> Pod:
-        return await self.client.get(Pod, names.pod_of(server), NAMESPACE)
+    async def pod(self, server: str, namespace: str = NAMESPACE) -> Pod:
+        return await self.client.get(Pod, names.pod_of(server), namespace)
 
-    async def allocate(self, server: str) -> Allocation:
-        found = await self.client.get(Server, server, NAMESPACE)
+    async def allocate(self, server: str, namespace: str = NAMESPACE) -> Allocation:
+        found = await self.client.get(Server, server, namespace)
         spec = AllocationSpec(server_uid=found.metadata.uid, match="m")
-        return await self.operator.create(Allocation.named(server, NAMESPACE, spec=spec))
+        return await self.operator.create(Allocation.named(server, namespace, spec=spec))
 
-    async def kubectl(self, *arguments: str, timeout: float = 60.0) -> tuple[int, str]:
+    @contextlib.asynccontextmanager
+    async def without_operator(self) -> AsyncIterator[None]:
+        await self.platform.operator.stop()
+        try:
+            yield
+        finally:
+            await self.platform.operator.start()
+
+    async def kubectl(
+        self, *arguments: str, timeout: float = 60.0, namespace: str = NAMESPACE
+    ) -> tuple[int, str]:
         def run() -> tuple[int, str]:
             done = subprocess.run(
                 [
                     self.cluster.program("kubectl"),
                     f"--kubeconfig={self.cluster.kubeconfig}",
-                    f"--namespace={NAMESPACE}",
+                    f"--namespace={namespace}",
                     *arguments,
                 ],
                 capture_output=True,
@@ -120,18 +142,37 @@ class Games:
 
         return await asyncio.to_thread(run)
 
-    async def sdk(self, server: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    async def sdk(
+        self,
+        server: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        namespace: str = NAMESPACE,
+    ) -> Any:
         """What the game of a server calls, from inside its container."""
         data = "None" if body is None else repr(json.dumps(body).encode())
         code = (
             "import os, urllib.request as u; "
             f"print(u.urlopen(os.environ['EDGEWISE_SDK_URL'] + {path!r}, {data}).read().decode())"
         )
+        return json.loads(await self.inside(server, code, namespace))
+
+    async def inside(self, server: str, code: str, namespace: str = NAMESPACE) -> str:
+        """What a few lines of Python print in the container of a game."""
         status, text = await self.kubectl(
-            "exec", names.pod_of(server), "-c", "game", "--", "python3", "-c", code
+            "exec",
+            names.pod_of(server),
+            "-c",
+            "game",
+            "--",
+            "python3",
+            "-c",
+            code,
+            namespace=namespace,
         )
-        assert status == 0, text
-        return json.loads(text)
+        # One that allowed its end may be gone before it could say that it printed all.
+        assert status == 0 or (status == 137 and text), text
+        return text.partition("\ncommand terminated")[0]
 
     async def clear(self) -> None:
         for kind in (Fleet, Server):

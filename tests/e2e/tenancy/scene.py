@@ -49,6 +49,7 @@ OPERATOR_USER = f"system:serviceaccount:{NAMESPACE}:edgewise-operator"
 TEAM = child_name("acme", "team")
 SHOP = child_name("acme", "shop")
 RUNTIME = "sandboxed"
+OVERHEAD = {"memory": "32Mi"}
 
 
 @contextlib.asynccontextmanager
@@ -121,8 +122,13 @@ async def bind(client: Client, role: str, user: str, namespace: str = "") -> Non
 
 
 @contextlib.contextmanager
-def running_operator(cluster: LocalCluster, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_operator(
+    cluster: LocalCluster, folder: Path, *, domain: str = "tenancy", namespace: str = NAMESPACE
+) -> Iterator[subprocess.Popen[bytes]]:
+    """That of tenancy has the rights of the chart, any other one those of an administrator."""
     port = free_port()
+    ours = domain == TENANCY.name
+    kubeconfig = operator_kubeconfig(cluster, folder) if ours else cluster.kubeconfig
     with (folder / "operator.log").open("ab") as log:
         process = subprocess.Popen(
             [
@@ -130,8 +136,9 @@ def running_operator(cluster: LocalCluster, folder: Path) -> Iterator[subprocess
                 "-m",
                 "edgewise.cli",
                 "operator",
-                f"--kubeconfig={operator_kubeconfig(cluster, folder)}",
-                "--domains=tenancy",
+                f"--kubeconfig={kubeconfig}",
+                f"--domains={domain}",
+                f"--namespace={namespace}",
                 f"--listen=127.0.0.1:{port}",
             ],
             stdout=log,
@@ -164,23 +171,20 @@ async def established(client: Client, kind: Any, name: str, namespace: str = "")
 
 async def populate(kubeconfig: Path) -> None:
     async with as_user(kubeconfig) as admin:
+        told = {"runtimeClass": RUNTIME, "priorityClasses": "offered", "pullAlways": "true"}
         await admin.patch(
-            ConfigMap,
+            ClusterRole,
             parameters.NAME,
-            parameters.NAMESPACE,
-            body={
-                "data": {
-                    "runtimeClass": RUNTIME,
-                    "priorityClasses": "offered",
-                    "pullAlways": "true",
-                }
-            },
+            body={"metadata": {"annotations": parameters.annotations_of(told)}},
         )
         runtime = {"kind": "RuntimeClass", "apiVersion": "node.k8s.io/v1", "handler": "runc"}
+        # Another one's overhead must not stay on a pod.
+        larger = {**runtime, "overhead": {"podFixed": {"cpu": "1", "memory": "1Gi"}}}
+        ours = {**runtime, "overhead": {"podFixed": OVERHEAD}}
         priority = {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 1}
         for name, path, made in (
-            (RUNTIME, "/apis/node.k8s.io/v1/runtimeclasses", runtime),
-            ("other", "/apis/node.k8s.io/v1/runtimeclasses", runtime),
+            (RUNTIME, "/apis/node.k8s.io/v1/runtimeclasses", ours),
+            ("other", "/apis/node.k8s.io/v1/runtimeclasses", larger),
             ("offered", "/apis/scheduling.k8s.io/v1/priorityclasses", priority),
         ):
             document = {**made, "metadata": {"name": name}}

@@ -20,7 +20,6 @@ from edgewise.api.tenancy import (
 )
 from edgewise.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
 from edgewise.kube.kinds.core import (
-    ConfigMap,
     Namespace,
     Pod,
     ServiceAccount,
@@ -43,7 +42,7 @@ async def test_who_is_no_tenant_is_not_concerned(tenants: LocalCluster) -> None:
     """An administrator who is none of system:masters, with and without the parameters."""
     async with as_user(tenants.kubeconfig) as admin:
         await bind(admin, "cluster-admin", "ada")
-        kept = await admin.get(ConfigMap, parameters.NAME, parameters.NAMESPACE)
+        kept = await admin.get(ClusterRole, parameters.NAME)
         async with as_user(tenants.kubeconfig, "ada") as ada:
 
             async def works() -> None:
@@ -62,7 +61,7 @@ async def test_who_is_no_tenant_is_not_concerned(tenants: LocalCluster) -> None:
                 await ada.delete(Namespace, name)
 
             await works()
-            await admin.delete(ConfigMap, parameters.NAME, parameters.NAMESPACE)
+            await admin.delete(ClusterRole, parameters.NAME)
             try:
                 await asyncio.sleep(1)
                 await works()
@@ -72,7 +71,8 @@ async def test_who_is_no_tenant_is_not_concerned(tenants: LocalCluster) -> None:
                             "POST", Pod.KIND.path("acme"), body=msgspec.json.encode(pod())
                         )
             finally:
-                again = ConfigMap.named(parameters.NAME, parameters.NAMESPACE, data=kept.data)
+                again = ClusterRole.named(parameters.NAME)
+                again.metadata.annotations = kept.metadata.annotations
                 await admin.create(again)
 
 

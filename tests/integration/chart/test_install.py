@@ -1,14 +1,19 @@
 """The chart, installed, upgraded and removed by real Helm on a real API server."""
 
+import secrets
+
+import msgspec
 import pytest
 
+from edgewise.api.tenancy import TENANT_UID
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.errors import Forbidden, NotFound
+from edgewise.kube.errors import ApiError, Forbidden, NotFound
 from edgewise.kube.kinds.admission import ValidatingWebhookConfiguration
 from edgewise.kube.kinds.core import Namespace, Pod, Secret, Service
 from edgewise.kube.kinds.extensions import CustomResourceDefinition
 from edgewise.sessions.route_source import RoutedSession
+from edgewise.testing.eventually import eventually
 from tests.integration.chart.conftest import CHART
 
 
@@ -102,3 +107,35 @@ async def test_the_operator_reads_only_its_own_secrets(account, installed):
             await limited.get(Secret, "edgewise-control-token", installed)
         with pytest.raises(Forbidden):
             await limited.delete(Namespace, "default")
+
+
+async def test_policies_have_their_parameters_when_the_chart_is_installed_again(
+    client, helm, installed
+):
+    """The API server forgets how to watch some kinds when the last policy with such parameters
+    goes, until it starts again: no tenant is to wait for that."""
+    tenant = Namespace.named(f"tenant-{secrets.token_hex(3)}")
+    tenant.metadata.labels = {TENANT_UID: "a"}
+    await client.create(tenant)
+
+    async def answer():
+        spec = {"containers": [{"name": "main", "image": "none"}], "schedulerName": "mine"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        try:
+            path = Pod.KIND.path(tenant.metadata.name)
+            body = msgspec.json.encode(pod)
+            await client.request("POST", path, body=body, params={"dryRun": "All"})
+        except ApiError as error:
+            return str(error)
+        return "passed"
+
+    async def says(words):
+        said = await answer()
+        assert words in said, said
+
+    await eventually(lambda: says("spec.schedulerName"), within=30)
+    helm("uninstall", "edge", "--namespace", installed, "--no-hooks")
+    await eventually(lambda: says("passed"), within=30)
+    runtime = ("--set", "tenancy.runtimeClass=kata")
+    helm("install", "edge", CHART, "--namespace", installed, "--take-ownership", *runtime)
+    await eventually(lambda: says("pods of tenants run in kata"), within=30)

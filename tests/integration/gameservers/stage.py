@@ -67,8 +67,11 @@ class Stage(DomainStage):
         """The token that the kubelet gives the sidecar of a server."""
         return await self.token_of(names.pod_of(server), audience=audience)
 
-    async def token_of(self, name: str, *, audience: str = names.AUDIENCE) -> str:
-        pod = await self.client.get(Pod, name, self.namespace)
+    async def token_of(
+        self, name: str, *, audience: str = names.AUDIENCE, namespace: str = ""
+    ) -> str:
+        namespace = namespace or self.namespace
+        pod = await self.client.get(Pod, name, namespace)
         bound = {"kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid}
         body = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -79,7 +82,7 @@ class Stage(DomainStage):
                 "boundObjectRef": {"apiVersion": "v1", **bound},
             },
         }
-        path = f"{ServiceAccount.KIND.path(self.namespace, 'default')}/token"
+        path = f"{ServiceAccount.KIND.path(namespace, 'default')}/token"
         answer = await self.client.request("POST", path, body=msgspec.json.encode(body))
         token: str = msgspec.json.decode(answer)["status"]["token"]
         return token

@@ -326,6 +326,20 @@ async def test_the_operator_is_not_asked_and_nobody_passes_for_it(scene: Scene) 
                 await scene.write(who, manifest, groups=MASTERS)
 
 
+async def test_a_pod_that_can_never_be_made_is_refused_before_it_is_stored(scene: Scene) -> None:
+    async with scene.operator():
+        image = {"containers": [{"name": "game", "image": "game:1", "imagePullPolicy": "Perhaps"}]}
+        misspelt = {"containers": [{"name": "game", "image": "game:1", "enviroment": []}]}
+        for pod, words in ((image, "imagePullPolicy"), (misspelt, "unknown field")):
+            for manifest in everything(pod):
+                with pytest.raises(Invalid) as refusal:
+                    await scene.write("admin", manifest)
+                assert f"{WHERE[manifest['kind']]}: " in str(refusal.value)
+                assert words in str(refusal.value)
+        for manifest in everything(PLAIN):
+            await scene.write("admin", manifest)
+
+
 async def test_an_explicit_right_and_a_switch_let_authors_pass(scene: Scene) -> None:
     await scene.grant("bob", "games", *GAMES_ONLY)
     async with scene.operator():

@@ -70,9 +70,11 @@ def webhook(**how: Any) -> dict[str, Any]:
     return {"type": "webhook", "webhook": {"path": "/scale", **how}}
 
 
-async def test_fr5_fr13_fr14_the_webhook_is_asked_and_the_number_follows(
+async def test_fr5_fr13_fr14_scaling_follows_what_the_webhook_answers_when_it_is_asked(
     games: GameStage, hook: Hook
 ) -> None:
+    """FR5: scaling by external signals. FR13: the webhook is asked again and again. FR14: the
+    fleet under the game has the number that was answered."""
     hook.answer = {"scale": True, "desired_replicas": 4}
     async with games.operator():
         await games.game(1)
@@ -80,9 +82,14 @@ async def test_fr5_fr13_fr14_the_webhook_is_asked_and_the_number_follows(
         await games.wants(4)
         assert hook.heard[0] == {"game_name": "arena", "current_replicas": 1}
         await games.counts("Ready", 4)
+        asked = len(hook.heard)
+        await eventually(lambda: len(hook.heard) >= asked + 2, within=15)
+        assert hook.heard[-1] == {"game_name": "arena", "current_replicas": 4}
         hook.answer = {"scale": True, "desired_replicas": 2}
         await games.wants(2)
         await games.counts("Ready", 2)
+        (fleet,) = (await games.fleets()).values()
+        assert fleet.spec.scaling.replicas == 2
 
 
 async def test_whatever_goes_wrong_the_number_stays_and_a_condition_says_why(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import pytest
+
 from edgewise.api.games import Allocation, Fleet, Server
 from edgewise.gameservers import names
 from edgewise.kube.errors import AlreadyExists, NotFound
@@ -22,7 +24,7 @@ async def scale(stage: Stage, replicas: int) -> None:
     )
 
 
-async def test_fr9_a_fleet_keeps_its_number_and_counts_it(stage: Stage) -> None:
+async def test_fr9_a_fleet_maintains_its_number_of_servers(stage: Stage) -> None:
     async with stage.operator():
         await stage.fleet(5, server=IDLE_MAY_GO)
         await stage.counts("Ready", 5)
@@ -50,26 +52,32 @@ async def test_a_server_takes_three_writes_to_be_ready(stage: Stage) -> None:
         assert server.metadata.generation == 1
 
 
-async def test_fr10_the_oldest_goes_first_and_an_allocated_one_last(stage: Stage) -> None:
+@pytest.mark.parametrize(("age", "first"), [("oldest_first", 0), ("newest_first", 3)])
+async def test_fr10_a_fleet_removes_the_oldest_or_the_youngest_first_as_it_says(
+    stage: Stage, age: str, first: int
+) -> None:
     async with stage.operator():
-        await stage.fleet(3, server=IDLE_MAY_GO)
-        await stage.counts("Ready", 3)
-        oldest = min(
+        await stage.fleet(4, server=IDLE_MAY_GO, scaling={"agePriority": age})
+        await stage.counts("Ready", 4)
+        servers = sorted(
             await stage.servers(), key=lambda each: int(each.metadata.labels[names.NUMBER])
         )
-        await stage.allocate(oldest.metadata.name)
-        await stage.becomes("Allocated", oldest.metadata.name)
+        by_age = [each.metadata.name for each in servers]
+        # Who plays goes last, though it is its turn.
+        playing, goes = by_age[first], by_age[1 if first == 0 else 2]
+        await stage.allocate(playing)
+        await stage.becomes("Allocated", playing)
+        await scale(stage, 3)
+        await stage.is_gone(Server, goes)
         await scale(stage, 1)
 
         async def one_left() -> None:
-            left = [each for each in await stage.servers() if not each.metadata.deleting]
-            assert [each.metadata.name for each in left] == [oldest.metadata.name]
-            assert len(await stage.servers()) == 1
+            assert [each.metadata.name for each in await stage.servers()] == [playing]
 
         await eventually(one_left)
 
 
-async def test_fr11_a_fleet_recovers_when_a_server_is_deleted(stage: Stage) -> None:
+async def test_fr11_a_fleet_recovers_when_servers_are_deleted_by_hand(stage: Stage) -> None:
     async with stage.operator():
         await stage.fleet(2)
         await stage.counts("Ready", 2)
@@ -95,10 +103,12 @@ async def test_a_server_that_crashes_is_replaced_under_another_number(stage: Sta
         assert int(second.metadata.labels[names.NUMBER]) > int(first.metadata.labels[names.NUMBER])
 
 
-async def test_fr8_a_fleet_goes_when_its_servers_have_gone(stage: Stage) -> None:
+async def test_fr7_a_finalizer_keeps_a_fleet_until_its_servers_have_gone(stage: Stage) -> None:
     async with stage.operator():
         await stage.fleet(2)
         await stage.counts("Ready", 2)
+        fleet = await stage.client.get(Fleet, "arena", stage.namespace)
+        assert fleet.metadata.finalizers == [names.FLEET_FINALIZER]
         playing, idle = (each.metadata.name for each in await stage.servers())
         await stage.allocate(playing)
         await stage.becomes("Allocated", playing)

@@ -7,7 +7,9 @@ from edgewise.testing.eventually import eventually
 from tests.integration.gameservers.game_stage import GameStage
 
 
-async def test_fr4_fr12_a_new_version_replaces_the_old_one(games: GameStage) -> None:
+async def test_fr4_servers_of_the_new_version_are_made_and_old_ones_deleted(
+    games: GameStage,
+) -> None:
     async with games.operator():
         await games.game(3, "game:1")
         first = (await games.phase("Steady")).status.current_fleet_name
@@ -24,7 +26,9 @@ async def test_fr4_fr12_a_new_version_replaces_the_old_one(games: GameStage) -> 
         await games.counts("Ready", 3)
 
 
-async def test_who_plays_during_it_plays_on_until_the_game_allows_it(games: GameStage) -> None:
+async def test_fr12_one_fleet_follows_another_and_who_plays_plays_on_until_the_game_allows_it(
+    games: GameStage,
+) -> None:
     async with games.operator():
         await games.game(2, "game:1")
         first = (await games.phase("Steady")).status.current_fleet_name
@@ -116,7 +120,9 @@ async def test_back_to_the_first_finds_its_fleet(games: GameStage) -> None:
         await eventually(back, within=20)
 
 
-async def test_fr8_a_game_goes_when_its_servers_have_gone(games: GameStage) -> None:
+async def test_fr8_a_finalizer_keeps_a_game_until_its_servers_have_gone(
+    games: GameStage,
+) -> None:
     async with games.operator():
         await games.game(2)
         await games.phase("Steady")

@@ -247,6 +247,27 @@ async def test_a_foreign_pod_of_the_name_is_left_alone_and_the_server_says_why(
     assert not (await stage.pod()).metadata.deleting
 
 
+async def test_what_a_server_left_that_went_without_the_operator_is_taken_away(
+    stage: Stage,
+) -> None:
+    """A pod and an Allocation that nobody else would end."""
+    async with stage.operator():
+        await stage.server()
+        await stage.becomes("Ready")
+        await stage.allocate("one")
+        await stage.becomes("Allocated")
+    # By force, while no operator runs.
+    await stage.client.patch(
+        Server, "one", stage.namespace, body={"metadata": {"finalizers": None}}
+    )
+    await stage.delete(Server, "one")
+    await stage.is_gone(Server, "one")
+    await stage.pod()
+    async with stage.operator():
+        await stage.is_gone(Pod, "one-pod")
+        await stage.is_gone(Allocation, "one")
+
+
 async def test_kill_ends_a_server_at_once(stage: Stage) -> None:
     async with stage.operator():
         await stage.server()

@@ -17,7 +17,7 @@ import pytest
 
 from edgewise.api.games import Server
 from edgewise.gameservers import names
-from edgewise.kube.kinds.core import Pod, ServiceAccount
+from edgewise.kube.kinds.core import Namespace, Pod, ServiceAccount
 from edgewise.testing.eventually import eventually
 from edgewise.testing.ports import free_port
 from tests.integration.gameservers.stage import POD, Stage
@@ -246,6 +246,14 @@ async def test_a_pod_cannot_speak_for_another_server(
 
         await eventually(refused)
         assert await say(good) == (204, "")
+        # A pod of the same name in another namespace.
+        elsewhere = f"{stage.namespace}-2"
+        await stage.client.create(Namespace.named(elsewhere))
+        await stage.client.create(ServiceAccount.named("default", elsewhere))
+        twin = Pod.named("one-pod", elsewhere, spec=spec)
+        await stage.client.create(twin)
+        status, text = await say(await stage.token_of("one-pod", namespace=elsewhere))
+        assert (status, "not the pod of a game server" in text) == (403, True)
         # The pod of the token is replaced by another one of the same name.
         await stage.kubelets.set_pod("one-pod", ready=False, phase="Failed")
         first = (await stage.pod()).metadata.uid

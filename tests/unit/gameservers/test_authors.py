@@ -13,10 +13,14 @@ from edgewise.gameservers.admission import (
     PARTS,
     PLACES,
     Place,
+    Stage,
     needed,
     reviewer,
     webhooks_of_games,
 )
+from edgewise.gameservers.server.settings import GamePorts, Settings
+from edgewise.kube.errors import Invalid
+from edgewise.kube.kinds.core import Pod
 from edgewise.runtime.webhooks.admission import AdmissionRequest, Allowed, Denied, UserInfo
 from edgewise.workloads.authors import PODS, Right
 
@@ -91,7 +95,9 @@ def one(place: Place, server: dict[str, Any]) -> Any:
     return msgspec.convert(document, place.kind)
 
 
-async def said(place: Place, rights: Has | None, new: Any, old: Any = None) -> str:
+async def said(
+    place: Place, rights: Has | None, new: Any, old: Any = None, stage: Stage | None = None
+) -> str:
     request = AdmissionRequest[Any](
         uid="1",
         operation="CREATE" if old is None else "UPDATE",
@@ -104,7 +110,7 @@ async def said(place: Place, rights: Has | None, new: Any, old: Any = None) -> s
         dry_run=False,
         raw_object=b"",
     )
-    verdict = await reviewer(place, rights)(request)
+    verdict = await reviewer(place, rights, stage)(request)
     if isinstance(verdict, Allowed):
         return ""
     assert isinstance(verdict, Denied)
@@ -155,6 +161,76 @@ async def test_a_review_ends_with(name: str, place: Place) -> None:
     else:
         assert found.startswith(f"{place.at}.pod")
         assert sentence in found
+
+
+MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
+    "an environment that is a text": (
+        {"containers": [{"name": "game", "env": "A=B"}]},
+        "containers[0].env must be a list of objects",
+    ),
+    "volumes that are names": ({**POD, "volumes": ["a"]}, "volumes must be a list of objects"),
+    "a number of tolerations": ({**POD, "tolerations": 5}, "tolerations must be a list of objects"),
+    "ports of an initContainer": (
+        {**POD, "initContainers": [{"name": "a"}, {"name": "b", "ports": {"c": 1}}]},
+        "initContainers[1].ports must be a list of objects",
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.kind.KIND.kind)
+@pytest.mark.parametrize("name", MALFORMED)
+async def test_no_pod_is_made_of(name: str, place: Place) -> None:
+    pod, sentence = MALFORMED[name]
+    found = await said(place, Has(PODS), one(place, {"pod": pod}))
+    assert found == f"{place.at}.pod.{sentence}"
+
+
+class Trying:
+    """An API server that is asked about pods."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.tried: list[Pod] = []
+
+    async def try_out(self, pod: Pod) -> None:
+        self.tried.append(pod)
+        if self.error is not None:
+            raise self.error
+
+
+PORTS = [
+    {"name": "fixed", "containerPort": 1, "policy": "Static", "hostPort": 22},
+    {"name": "chosen", "containerPort": 2},
+    {"name": "through", "policy": "Passthrough"},
+    {"name": "inside", "containerPort": 3, "policy": "None"},
+]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.kind.KIND.kind)
+async def test_the_pod_is_tried_out_as_the_operator_would_make_it(place: Place) -> None:
+    trying = Trying(Invalid(422, "Invalid", "spec.containers[0].image: Required value"))
+    settings = Settings(sidecar_image="edgewise:1", ports=GamePorts(7000, 7099))
+    found = await said(place, None, one(place, {"ports": PORTS}), stage=Stage(trying, settings))
+    assert found == f"{place.at}.pod: spec.containers[0].image: Required value"
+    (pod,) = trying.tried
+    assert not pod.metadata.owner_references
+    assert pod.metadata.namespace == "play"
+    assert [each["name"] for each in pod.spec["initContainers"]] == ["edgewise-sidecar"]
+    assert sorted(
+        each["hostPort"] for each in pod.spec["containers"][0]["ports"] if "hostPort" in each
+    ) == [22, 7001, 7002]
+
+
+async def test_a_pod_is_tried_out_only_if_its_author_may_have_it() -> None:
+    trying = Trying()
+    stage = Stage(trying, Settings())
+    assert NOT_PODS in await said(PLACES[0], Has(), one(PLACES[0], {}), stage=stage)
+    assert not trying.tried
+    assert await said(PLACES[0], Has(PODS), one(PLACES[0], {}), stage=stage) == ""
+    assert len(trying.tried) == 1
+    unchanged = one(PLACES[0], {"timeout": "1m"})
+    assert await said(PLACES[0], Has(PODS), unchanged, one(PLACES[0], {}), stage=stage) == ""
+    assert len(trying.tried) == 1
 
 
 async def test_a_pod_that_is_nested_without_end_is_refused() -> None:

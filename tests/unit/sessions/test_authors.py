@@ -13,10 +13,9 @@ from edgewise.kube.errors import BadRequest, Forbidden, Invalid, KubeError, Serv
 from edgewise.kube.kinds.authorization import SubjectAccessReview, SubjectAccessReviewStatus
 from edgewise.kube.kinds.core import Pod
 from edgewise.runtime.webhooks.admission import Allowed, Denied, UserInfo, Verdict
-from edgewise.sessions.admission import rehearsal
 from edgewise.sessions.admission.authors import ESCALATE, needed
-from edgewise.sessions.admission.rehearsal import rehearse
-from edgewise.workloads import author_review
+from edgewise.sessions.admission.rehearsal import pods_of
+from edgewise.workloads import author_review, rehearsal
 from edgewise.workloads.author_review import (
     MOST_REMEMBERED,
     REMEMBERED_SECONDS,
@@ -24,6 +23,7 @@ from edgewise.workloads.author_review import (
     review_author,
 )
 from edgewise.workloads.authors import PODS, Right
+from edgewise.workloads.rehearsal import rehearse
 
 EVE = UserInfo(username="eve", groups=["players"])
 
@@ -231,7 +231,7 @@ class Stage:
 
 async def tried(error: Exception | None) -> Verdict:
     stage = Stage(error)
-    verdict = await rehearse(workload({}), "play", "spec", stage)
+    verdict = await rehearse(pods_of(workload({}), "play", "spec"), stage)
     (pod,) = stage.tried
     assert not pod.metadata.owner_references
     assert pod.metadata.namespace == "play"
@@ -273,4 +273,4 @@ async def test_a_rehearsal_that_takes_too_long_keeps_nobody(monkeypatch: Any) ->
             await asyncio.sleep(3600)
 
     monkeypatch.setattr(rehearsal, "PATIENCE", 0.01)
-    assert await rehearse(workload({}), "play", "spec", Slow()) == Allowed()
+    assert await rehearse(pods_of(workload({}), "play", "spec"), Slow()) == Allowed()

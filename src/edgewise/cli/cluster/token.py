@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from edgewise.api.owners import APPLICATION_NAME
 from edgewise.api.secrets import SECRET_LABEL
+from edgewise.api.tenancy import TENANT, TENANT_UID
 from edgewise.cli.cluster.commands import (
     BadClusterOption,
     Context,
@@ -20,6 +22,7 @@ from edgewise.cli.numbers import countable
 from edgewise.cli.session.text import table
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
+from edgewise.kube.kinds.core import Namespace as KubernetesNamespace
 from edgewise.kube.kinds.core import Secret
 from edgewise.runtime.errors import NotThere
 from edgewise.server.identity.api_tokens import (
@@ -44,6 +47,10 @@ def create(
         float | None,
         typer.Option(min=0.01, callback=countable, help="For how long; else until it is revoked."),
     ] = None,
+    tenant: Annotated[
+        str,
+        typer.Option(help="Whose application it is: the token ends when this tenant is disabled."),
+    ] = "",
     kubeconfig: Hub = None,
     context: Context = None,
     namespace: Namespace = "default",
@@ -52,10 +59,13 @@ def create(
     if role not in ROLES:
         raise BadClusterOption(f"--role must be one of {', '.join(ROLES)}, not {role!r}")
     expires = moment(days) if days is not None else None
-    token, kept = make_token(Role(role), application, expires=expires)
 
     async def do(hub: Client) -> None:
         await require_hub(hub, namespace)
+        uid = await tenant_uid(hub, tenant)
+        token, kept = make_token(
+            Role(role), application, expires=expires, tenant=tenant, tenant_uid=uid
+        )
         await hub.create(secret_of(kept, namespace))
         print(
             f"token {kept.id} for {application} in the hub of namespace {namespace}, which is "
@@ -65,6 +75,20 @@ def create(
         print(token)
 
     with_hub(kubeconfig, context, do)
+
+
+async def tenant_uid(hub: Client, name: str) -> str:
+    if not name:
+        return ""
+    if not APPLICATION_NAME.fullmatch(name):
+        raise BadClusterOption(f"{name!r} cannot be the name of a tenant")
+    try:
+        found = (await hub.get(KubernetesNamespace, name)).metadata.labels
+    except NotFound:
+        found = {}
+    if found.get(TENANT) != name:
+        raise NotThere(f"there is no tenant {name!r} in this cluster: see `edgewise tenant list`")
+    return found[TENANT_UID]
 
 
 @app.command("list")
@@ -83,9 +107,17 @@ def list_tokens(
             except TokenError as error:
                 print(str(error), file=sys.stderr)
                 continue
-            rows.append((token.id, token.application, str(token.role), shown(token.expires)))
+            rows.append(
+                (
+                    token.id,
+                    token.application,
+                    str(token.role),
+                    token.tenant,
+                    shown(token.expires),
+                )
+            )
         if rows:
-            print(table(("ID", "APPLICATION", "ROLE", "EXPIRES"), sorted(rows)))
+            print(table(("ID", "APPLICATION", "ROLE", "TENANT", "EXPIRES"), sorted(rows)))
         else:
             print(f"There are no tokens in namespace {namespace}.", file=sys.stderr)
 

@@ -27,6 +27,7 @@ from edgewise.cli.progress import shown_progress
 from edgewise.local import clusters
 from edgewise.local.clusters import LocalCluster, LocalClusterSpec
 from edgewise.local.component import log_file
+from edgewise.local.control_plane.authentication import read_authentication
 from edgewise.local.control_plane.kubeconfigs import merge, user_kubeconfig
 from edgewise.local.doctor import examine, real_nodes_trouble
 from edgewise.local.errors import LocalError
@@ -69,6 +70,10 @@ def up(
         list[str] | None,
         typer.Option(help="A network for clients, see `run` and --latency. May be repeated."),
     ] = None,
+    authentication: Annotated[
+        Path | None,
+        typer.Option(help="An AuthenticationConfiguration: whose OIDC tokens are taken."),
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="If the start fails, leave what there is, to look at.")
     ] = False,
@@ -101,6 +106,7 @@ def up(
         latency={} if trouble else said.cables,
         peer_latency={} if trouble else said.clusters,
         places={} if trouble else said.places,
+        authentication=read_authentication(authentication) if authentication else "",
     )
     began = time.monotonic()
     with taken_down_on_failure(name, keep=keep), shown_progress() as progress:

@@ -16,11 +16,21 @@ TENANCY = Entry(
                 "approve": LazyCommand(
                     "edgewise.cli.tenant.approve", "Give what a request asks for.", single=True
                 ),
+                "doctor": LazyCommand(
+                    "edgewise.cli.tenant.doctor.command",
+                    "Find out what a cluster lacks to keep tenants apart.",
+                    single=True,
+                ),
                 "deny": LazyCommand("edgewise.cli.tenant.deny", "Refuse a request.", single=True),
             },
         ),
         "slice": LazyCommand("edgewise.cli.tenant.slices", "Nodes for one tenant alone."),
     },
+    demo=LazyCommand(
+        "edgewise.cli.demo.tenancy.commands",
+        "Two tenants that do not trust each other, and what each has for itself.",
+        single=True,
+    ),
     bench={
         "tenancy": LazyCommand(
             "edgewise.cli.tenant.bench",

@@ -291,6 +291,8 @@ def _findings(
         words = f"{failures.count} servers failed in a row, the last one: {failures.message}"
         if until is not None and until > now:
             words += f"; the next one is tried at {failures.until}"
+        kept = names.failed_starts_of(seen.fleet.metadata.name)
+        words += f"; the ends of their logs are in the ConfigMap {kept}"
         findings.append(Finding(FAILING, True, "ServersFail", words))
     else:
         findings.append(Finding(FAILING, False, "NoneFailed", ""))

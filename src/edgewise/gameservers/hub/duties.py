@@ -124,7 +124,8 @@ class Duties:
         except Taken:
             return
         spec = allocation.spec
-        TAKEN_BACK.labels(spec.game).inc()
+        if self._games.game(spec.game) is not None:
+            TAKEN_BACK.labels(spec.game).inc()
         _log.info(
             "%s of %s is taken back from %s: %s",
             allocation.metadata.name,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from edgewise.api.games import Allocation
+from edgewise.api.games import Allocation, Fleet, GameType
 from edgewise.gameservers.allocation.apply import Writer
 from edgewise.gameservers.allocation.claiming import Claims
 from edgewise.gameservers.allocation.idle_servers import IdleServers
 from edgewise.gameservers.allocation.matches import Matches
 from edgewise.gameservers.hub.duties import Duties
-from edgewise.gameservers.hub.metrics import show_games
+from edgewise.gameservers.hub.metrics import ALLOCATIONS, forget_game, show_games
 from edgewise.gameservers.hub.records import HEARTBEATS_LABEL, Games
 from edgewise.kube.client import Client
 from edgewise.runtime.connected_cluster import Patience
@@ -49,6 +49,8 @@ class GamesHalf:
             replica=replica,
         )
         self.games.allocations.subscribe(self._allocation_changed)
+        self.games.types.subscribe(self._game_changed)
+        self.games.fleets.subscribe(self._game_changed)
         self.duties_of_leader = Duties(self.games, self.claims, self.presence, clock=clock)
         self.closed = False
 
@@ -66,10 +68,21 @@ class GamesHalf:
     def show_metrics(self, registry: CollectorRegistry) -> None:
         show_games(self.games, registry)
 
+    def count(self, game: str, outcome: str) -> None:
+        """A call for a server; of a game that went meanwhile nothing is counted any more."""
+        if self.games.game(game) is not None:
+            ALLOCATIONS.labels(game, outcome).inc()
+
     def close(self) -> None:
         """Who waits for a server is answered now."""
         self.closed = True
         self.matches.wake_all()
+
+    def _game_changed(
+        self, old: GameType | Fleet | None, new: GameType | Fleet | None, _: bool
+    ) -> None:
+        if new is None and old is not None and self.games.game(old.metadata.name) is None:
+            forget_game(old.metadata.name)
 
     def _allocation_changed(self, old: Allocation | None, new: Allocation | None, _: bool) -> None:
         if new is None:

@@ -26,6 +26,12 @@ TAKEN_BACK = Counter(
 )
 
 
+def forget_game(name: str) -> None:
+    """A game that is gone keeps no series: who deploys a new one each day would have thousands."""
+    for counter in (ALLOCATIONS, TAKEN_BACK):
+        counter.remove_by_labels({"game": name})
+
+
 def show_games(games: Games, registry: CollectorRegistry = REGISTRY) -> None:
     """Let scrapes read the caches."""
     registry.register(_GamesCollector(games))

@@ -9,7 +9,8 @@ import msgspec
 from edgewise.api.games import Allocation, AllocationSpec, Server, ServerStatus
 from edgewise.gameservers import names
 from edgewise.gameservers.protection import budget
-from edgewise.gameservers.server.manifest import pod_of
+from edgewise.gameservers.server.failed_starts import FailedStarts
+from edgewise.gameservers.server.manifest import malformed, pod_of
 from edgewise.gameservers.server.plan import CONDITIONS, POD_READY, ServerPlan
 from edgewise.gameservers.server.ports import GamePortIndex
 from edgewise.gameservers.server.settings import Settings
@@ -42,6 +43,7 @@ class ServerWriter:
         budgets: Cache[PodDisruptionBudget],
         ensure: Budgets,
         *,
+        logs: FailedStarts | None = None,
         now: float,
     ) -> None:
         self._api = api
@@ -49,6 +51,7 @@ class ServerWriter:
         self._ports = ports
         self._budgets = budgets
         self._ensure = ensure
+        self._logs = logs
         self._now = now
 
     async def carry_out(
@@ -58,6 +61,9 @@ class ServerWriter:
             server = await self._api.add_finalizer(server, names.SERVER_FINALIZER)
         if plan.budget:
             await self._ensure.ensure(self._api, self._budgets, server.metadata.namespace)
+        # Before the word that it failed: its fleet would remove the pod, and its log with it.
+        if plan.keep_log and pod is not None and self._logs is not None:
+            await self._logs.keep(self._api, server, pod, self._now)
         if plan.release and allocation is not None:
             await self._api.delete(allocation)
         if plan.retire:
@@ -99,6 +105,8 @@ class ServerWriter:
         namespace = server.metadata.namespace
         await self._ensure.ensure(self._api, self._budgets, namespace)
         key = Key(namespace, names.pod_of(server.metadata.name))
+        if problem := malformed(server.spec.pod):
+            await self._wait(server, "PodRefused", f"spec.pod.{problem}")
         failures = server.status.failures.count if server.status.failures else 0
         chosen = self._ports.choose(key, server.spec.ports, failures)
         try:

@@ -8,6 +8,7 @@ from edgewise.api.games import Allocation, Server
 from edgewise.gameservers import names
 from edgewise.gameservers.server.apply import Budgets, ServerWriter
 from edgewise.gameservers.server.callers import Callers, postponed
+from edgewise.gameservers.server.failed_starts import FailedStarts
 from edgewise.gameservers.server.observe import covers, observe, see_node
 from edgewise.gameservers.server.plan import plan_server
 from edgewise.gameservers.server.ports import GamePortIndex
@@ -54,8 +55,10 @@ def by_node(pod: Pod) -> str | None:
 class ServerController(Controller[Server]):
     workers = 32
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, logs: FailedStarts | None = None) -> None:
+        """Without `logs` nothing is kept of games that fail."""
         self._settings = settings
+        self._logs = logs
         self._ports = GamePortIndex(settings.ports)
         self._budgets = Budgets()
         self._nodes: dict[Key, object] = {}
@@ -140,7 +143,15 @@ class ServerController(Controller[Server]):
 
     def _writer(self, now: float) -> ServerWriter:
         budgets = self.cache[PodDisruptionBudget]
-        return ServerWriter(self.api, self._settings, self._ports, budgets, self._budgets, now=now)
+        return ServerWriter(
+            self.api,
+            self._settings,
+            self._ports,
+            budgets,
+            self._budgets,
+            logs=self._logs,
+            now=now,
+        )
 
 
 def _evicting(node: Node) -> list[str]:

@@ -65,6 +65,24 @@ def pod_of(server: Server, settings: Settings, host_ports: Mapping[str, int]) ->
     )
 
 
+def malformed(spec: Mapping[str, Any]) -> str:
+    """Which field of a PodSpec is no list of objects; the CRD leaves most of it open."""
+    for field in ("containers", "initContainers", "volumes", "tolerations"):
+        if not _objects(spec.get(field)):
+            return f"{field} must be a list of objects"
+    for field in ("containers", "initContainers"):
+        for number, container in enumerate(spec.get(field) or ()):
+            for inner in ("env", "ports"):
+                if not _objects(container.get(inner)):
+                    return f"{field}[{number}].{inner} must be a list of objects"
+    return ""
+
+
+def _objects(value: Any) -> bool:
+    listed = isinstance(value, list) and all(isinstance(each, dict) for each in value)
+    return value is None or listed
+
+
 def written_ports(host_ports: Mapping[str, int]) -> str:
     return ",".join(f"{name}={number}" for name, number in sorted(host_ports.items()))
 

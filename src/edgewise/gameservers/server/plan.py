@@ -64,6 +64,7 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     create_pod: bool = False
     retire: bool = False  # take it before anybody else does
     confirm_idle: bool = False  # ask the API server itself whether it is taken
+    keep_log: bool = False  # of a game that failed, before its pod goes
     release: bool = False  # end its Allocation
     delete_pod: str = ""  # why; empty: it stays
     remove_finalizer: bool = False
@@ -156,10 +157,13 @@ def _ended(seen: Observed, pod: PodFacts, now: float) -> ServerPlan:
     finding = Finding(POD_READY, False, pod.reason or "Ended", pod.text or "the game has ended")
     free = seen.taken is not None and not seen.taken.retired
     if pod.succeeded or seen.fleet:
-        return ServerPlan(release=free, status=_said(seen, now, state, finding))
+        # Once: its fleet removes what is Unhealthy.
+        failed = not pod.succeeded and status.state != ServerState.UNHEALTHY
+        new = _said(seen, now, state, finding)
+        return ServerPlan(keep_log=failed, release=free, status=new)
     failures = _failed(status, pod, now)
     new = replace(_said(seen, now, state, finding), failures=failures)
-    return ServerPlan(release=free, status=new, delete_pod=delete)
+    return ServerPlan(keep_log=True, release=free, status=new, delete_pod=delete)
 
 
 def _failed(

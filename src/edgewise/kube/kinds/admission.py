@@ -81,6 +81,30 @@ class MutatingWebhookConfiguration(Object):
     webhooks: list[Webhook] = []
 
 
+class MutatingAdmissionPolicy(Object):
+    KIND: ClassVar = Kind(
+        "admissionregistration.k8s.io",
+        "v1beta1",
+        "MutatingAdmissionPolicy",
+        "mutatingadmissionpolicies",
+        namespaced=False,
+    )
+
+    spec: dict[str, Any] = {}
+
+
+class MutatingAdmissionPolicyBinding(Object):
+    KIND: ClassVar = Kind(
+        "admissionregistration.k8s.io",
+        "v1beta1",
+        "MutatingAdmissionPolicyBinding",
+        "mutatingadmissionpolicybindings",
+        namespaced=False,
+    )
+
+    spec: dict[str, Any] = {}
+
+
 class ValidatingAdmissionPolicy(Object):
     KIND: ClassVar = Kind(
         "admissionregistration.k8s.io",

@@ -22,6 +22,7 @@ class ReportedCondition(Record):
 
 class NamespaceStatus(Record):
     phase: str = ""
+    conditions: list[ReportedCondition] = []
 
 
 class Namespace(Object):

@@ -19,7 +19,8 @@ class PolicyRule(Record):
 class ClusterRole(Object):
     KIND: ClassVar = Kind(RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
 
-    rules: list[PolicyRule] = []
+    # The API server says null where there is none.
+    rules: list[PolicyRule] | None = []
 
 
 class RoleRef(Record):
@@ -38,7 +39,7 @@ class RbacSubject(Record):
 class Role(Object):
     KIND: ClassVar = Kind(RBAC, "v1", "Role", "roles")
 
-    rules: list[PolicyRule] = []
+    rules: list[PolicyRule] | None = []
 
 
 class RoleBinding(Object, kw_only=True):

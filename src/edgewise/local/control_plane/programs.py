@@ -14,6 +14,7 @@ from edgewise.local.machines.node_health import node_health
 
 DEFAULT_PORTS = Ports(api=6443, etcd=2379, etcd_peer=2380)
 SIMULATED = "edgewise.dev/simulated"
+AUTHENTICATION = "authentication.yaml"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
@@ -80,6 +81,9 @@ def api_server(home: Home, record: ClusterRecord) -> Flags:
         "client-ca-file": str(certificate(pki, CLUSTER_CA)),
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
+        # Which set the runtime class of tenants' pods; a beta has to be asked for.
+        "feature-gates": "MutatingAdmissionPolicy=true",
+        "runtime-config": "admissionregistration.k8s.io/v1beta1=true",
         "anonymous-auth": False,
         "etcd-servers": f"https://127.0.0.1:{ports.etcd}",
         "etcd-cafile": str(certificate(pki, ETCD_CA)),
@@ -107,6 +111,8 @@ def api_server(home: Home, record: ClusterRecord) -> Flags:
         # Without, it waits for open watches when it is asked to end, for a minute.
         "shutdown-watch-termination-grace-period": "1s",
     }
+    if record.spec.authentication:
+        options["authentication-config"] = str(home.config / AUTHENTICATION)
     if record.spec.real:
         return options | {
             "bind-address": "0.0.0.0",  # noqa: S104 - all of its own network namespace

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from edgewise.api.owners import APPLICATION_NAME
+from edgewise.api.owners import APPLICATION_NAME, owner_of_tenant
 from edgewise.api.secrets import SECRET_LABEL
 from edgewise.kube.kinds.core import Secret
 from edgewise.kube.objects import ObjectMeta
@@ -41,14 +41,26 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     application: str
     expires: float | None = None
+    # Whose it is, if it is a tenant's: it ends with this very one.
+    tenant: str = ""
+    tenant_uid: str = ""
 
 
 def make_token(
-    role: Role, application: str, *, expires: float | None = None
+    role: Role,
+    application: str,
+    *,
+    expires: float | None = None,
+    tenant: str = "",
+    tenant_uid: str = "",
 ) -> tuple[str, ApiToken]:
     """A new token, to be shown once, and what to keep of it."""
     if role not in ROLES:
         raise TokenError(f"an API token can be for {', '.join(ROLES)}: not for {role}")
+    if tenant and role is not Role.APP:
+        raise TokenError(f"a token of a tenant is for app: {role} sees what belongs to others")
+    if bool(tenant) != bool(tenant_uid) or not _may_be_tenant(tenant):
+        raise TokenError(f"{tenant!r} cannot be a tenant")
     if not APPLICATION_NAME.fullmatch(application):
         raise TokenError(
             f"{application!r} cannot name an application: use up to 63 lower-case letters, "
@@ -57,9 +69,19 @@ def make_token(
     id = "".join(secrets.choice(_ALPHABET) for _ in range(10))
     token = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
     kept = ApiToken(
-        id=id, digest=_digest(token), role=role, application=application, expires=expires
+        id=id,
+        digest=_digest(token),
+        role=role,
+        application=application,
+        expires=expires,
+        tenant=tenant,
+        tenant_uid=tenant_uid,
     )
     return token, kept
+
+
+def _may_be_tenant(name: str) -> bool:
+    return not name or APPLICATION_NAME.fullmatch(name) is not None
 
 
 def secret_of(token: ApiToken, namespace: str) -> Secret:
@@ -68,6 +90,8 @@ def secret_of(token: ApiToken, namespace: str) -> Secret:
         "role": token.role.encode(),
         "application": token.application.encode(),
     }
+    if token.tenant:
+        data |= {"tenant": token.tenant.encode(), "tenantUid": token.tenant_uid.encode()}
     if token.expires is not None:
         end = datetime.fromtimestamp(token.expires, UTC).isoformat(timespec="seconds")
         data["expires"] = end.encode()
@@ -92,6 +116,10 @@ def token_in(secret: Secret) -> ApiToken:
     except (KeyError, ValueError) as error:
         raise TokenError(f"the Secret {secret.key} does not hold an API token: {error}") from error
     usable = role in ROLES and len(digest) == 64 and (end is None or end.tzinfo is not None)
+    tenant, uid = text.get("tenant", ""), text.get("tenantUid", "")
+    # Half of a tenant is none: such a token would be everybody's.
+    usable = usable and bool(tenant) == bool(uid) and _may_be_tenant(tenant)
+    usable = usable and (not tenant or role is Role.APP)
     if not usable or not APPLICATION_NAME.fullmatch(application):
         raise TokenError(f"the Secret {secret.key} does not hold a usable API token")
     return ApiToken(
@@ -100,6 +128,8 @@ def token_in(secret: Secret) -> ApiToken:
         role=role,
         application=application,
         expires=None if end is None else end.timestamp(),
+        tenant=tenant,
+        tenant_uid=uid,
     )
 
 
@@ -119,7 +149,10 @@ def check_token(token: str, kept: ApiToken | None, now: float) -> Principal:
         raise Unauthenticated("the API token is not known here")
     if kept.expires is not None and kept.expires <= now:
         raise Unauthenticated("the API token has expired")
-    return Principal(role=kept.role, application=kept.application, expires=kept.expires)
+    owner = kept.application
+    if kept.tenant:
+        owner = owner_of_tenant(kept.tenant, kept.application)
+    return Principal(role=kept.role, application=owner, expires=kept.expires)
 
 
 def _digest(token: str) -> str:

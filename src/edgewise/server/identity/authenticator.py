@@ -24,6 +24,8 @@ class Credentials(Protocol):
 
     def signing_keys(self) -> SigningKeys | None: ...
 
+    def tenant_enabled(self, token: ApiToken) -> bool: ...
+
 
 class Authenticator:
     def __init__(
@@ -54,7 +56,10 @@ class Authenticator:
     async def _check(self, token: str) -> Principal:
         if token.startswith(api_tokens.PREFIX):
             kept = self._credentials.api_token(api_tokens.token_id(token))
-            return api_tokens.check_token(token, kept, self._clock())
+            principal = api_tokens.check_token(token, kept, self._clock())
+            if kept is not None and kept.tenant and not self._credentials.tenant_enabled(kept):
+                raise Unauthenticated("the tenant of this API token is disabled, or gone")
+            return principal
         if _issuer(token) == client_tokens.ISSUER:
             keys = self._credentials.signing_keys()
             if keys is None:

@@ -14,6 +14,7 @@ from edgewise.runtime.caching.cache import Cache
 from edgewise.server.identity import api_tokens, client_tokens
 from edgewise.server.identity.api_tokens import ApiToken, TokenError
 from edgewise.server.identity.client_tokens import SigningKeys, UnusableKeys
+from edgewise.server.identity.tenants import Tenants
 
 # Between two attempts to make the keys for client tokens anew.
 KEYS_PAUSE_SECONDS = 1.0
@@ -34,6 +35,7 @@ class HubCredentials:
         # Another one whenever a token may have been given or taken back.
         self.version = 0
         self._listeners: list[Callable[[], None]] = []
+        self._tenants = Tenants(client, self._changed)
         secrets.subscribe(self._secret_changed)
 
     async def prepare(self) -> None:
@@ -64,6 +66,12 @@ class HubCredentials:
     def api_token(self, id: str) -> ApiToken | None:
         return self._tokens.get(id)
 
+    def tenant_enabled(self, token: ApiToken) -> bool:
+        return self._tenants.enabled(token.tenant, token.tenant_uid)
+
+    async def look_at_tenants(self) -> None:
+        await self._tenants.run()
+
     def signing_keys(self) -> SigningKeys | None:
         return self._keys
 
@@ -84,6 +92,9 @@ class HubCredentials:
             self._keys_gone.set()
         elif new is not None and new.metadata.labels.get(SECRET_LABEL) == api_tokens.LABEL_VALUE:
             self._know_token(new)
+        self._changed()
+
+    def _changed(self) -> None:
         self.version += 1
         for listener in self._listeners:
             listener()
@@ -98,9 +109,13 @@ class HubCredentials:
 
     def _know_token(self, secret: Secret) -> None:
         try:
-            self._tokens[_token_id(secret)] = api_tokens.token_in(secret)
+            token = api_tokens.token_in(secret)
         except TokenError as error:
             _log.warning("%s", error)
+            return
+        self._tokens[_token_id(secret)] = token
+        if token.tenant:
+            self._tenants.look()
 
 
 def _holds_keys(secret: Secret) -> bool:

@@ -9,11 +9,11 @@ from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.webhooks.serving import Webhook
-from edgewise.sessions.admission.rehearsal import DryRun
 from edgewise.sessions.admission.reviews import webhooks
 from edgewise.sessions.indexes.indexes import by_template
 from edgewise.sessions.raw_session import RawSession
 from edgewise.workloads.author_review import AskedRights
+from edgewise.workloads.rehearsal import DryRun
 
 
 class NotKnownYet(Exception):

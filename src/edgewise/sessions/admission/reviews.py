@@ -29,11 +29,12 @@ from edgewise.kube.shallow import DEEPEST, is_deep
 from edgewise.runtime.webhooks.admission import AdmissionRequest, Allowed, Denied, Verdict
 from edgewise.runtime.webhooks.serving import Webhook
 from edgewise.sessions.admission.authors import ESCALATE, described, needed
-from edgewise.sessions.admission.rehearsal import Rehearsal, rehearse
+from edgewise.sessions.admission.rehearsal import pods_of
 from edgewise.sessions.bound import complaint
 from edgewise.sessions.shapes import mappings, metadata_problem
 from edgewise.sessions.steps.presence import CLIENT_ID, CLIENT_ID_RULE
 from edgewise.workloads.author_review import Rights, review_author
+from edgewise.workloads.rehearsal import Rehearsal, rehearse
 
 TEMPLATE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -136,7 +137,7 @@ async def review_objects(
         if denied is not None:
             return denied
     if stage is not None:
-        return await rehearse(new.spec, request.namespace, "spec", stage)
+        return await rehearse(pods_of(new.spec, request.namespace, "spec"), stage)
     return Allowed()
 
 

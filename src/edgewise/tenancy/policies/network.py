@@ -7,7 +7,7 @@ from edgewise.api.tenancy import NETWORK, OPEN, TENANT_UID
 from edgewise.tenancy.policies.writing import CREATE, OF_TENANTS, UPDATE, Check, On, policy
 
 _UID = f"namespaceObject.metadata.labels['{TENANT_UID}']"
-_RANGES = "params.data.ranges.split(',')"
+_RANGES = "variables.ranges.split(',')"
 # A block may hold a range only if its exceptions take the whole range out again.
 _OUTSIDE = (
     f"{_RANGES}.all(r, !cidr(r).containsCIDR(p.ipBlock.cidr) && "

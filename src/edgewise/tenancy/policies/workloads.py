@@ -39,12 +39,12 @@ PODS = policy(
     [On(("pods", "pods/ephemeralcontainers"), (CREATE, UPDATE))],
     [
         Check(
-            "request.operation != 'CREATE' || params.data.runtimeClass == '' || "
+            "request.operation != 'CREATE' || variables.runtimeClass == '' || "
             "variables.slice != '' || "
             "(has(object.spec.runtimeClassName) && "
-            "object.spec.runtimeClassName == params.data.runtimeClass)",
+            "object.spec.runtimeClassName == variables.runtimeClass)",
             "spec.runtimeClassName: pods of tenants run in the class of this cluster",
-            says="'spec.runtimeClassName: pods of tenants run in ' + params.data.runtimeClass",
+            says="'spec.runtimeClassName: pods of tenants run in ' + variables.runtimeClass",
         ),
         Check(
             "request.operation != 'CREATE' || !has(object.spec.nodeName) || "
@@ -55,19 +55,19 @@ PODS = policy(
             "!has(object.spec.tolerations) || (request.operation == 'UPDATE' && "
             "has(oldObject.spec.tolerations) && object.spec.tolerations == "
             "oldObject.spec.tolerations) || object.spec.tolerations.all(t, has(t.key) && "
-            f"(t.key in params.data.tolerations.split(',') || ({_OWN_SLICE})))",
+            f"(t.key in variables.tolerations.split(',') || ({_OWN_SLICE})))",
             "spec.tolerations: pods of tenants tolerate only what this cluster offers",
-            says="'spec.tolerations: pods of tenants tolerate only ' + params.data.tolerations",
+            says="'spec.tolerations: pods of tenants tolerate only ' + variables.tolerations",
         ),
         Check(
             "request.operation != 'CREATE' || !has(object.spec.priorityClassName) || "
             "object.spec.priorityClassName == '' || "
-            "object.spec.priorityClassName in params.data.priorityClasses.split(',')",
+            "object.spec.priorityClassName in variables.priorityClasses.split(',')",
             "spec.priorityClassName: this priority is not offered to tenants",
         ),
         Check(
             "request.operation != 'CREATE' || !has(object.spec.schedulerName) || "
-            "object.spec.schedulerName in params.data.schedulers.split(',')",
+            "object.spec.schedulerName in variables.schedulers.split(',')",
             "spec.schedulerName: this scheduler is not offered to tenants",
         ),
         Check(
@@ -77,20 +77,20 @@ PODS = policy(
             "PersistentVolumeClaim",
         ),
         Check(
-            "request.operation != 'CREATE' || params.data.pullAlways != 'true' || "
+            "request.operation != 'CREATE' || variables.pullAlways != 'true' || "
             f"{_ALL}.all(c, has(c.imagePullPolicy) && c.imagePullPolicy == 'Always')",
             "imagePullPolicy: Always, so that no tenant runs another one's private image",
         ),
         Check(
             "!has(request.subResource) || request.subResource != 'ephemeralcontainers' || "
-            "params.data.pullAlways != 'true' || !has(object.spec.ephemeralContainers) || "
+            "variables.pullAlways != 'true' || !has(object.spec.ephemeralContainers) || "
             "object.spec.ephemeralContainers.all(c, has(c.imagePullPolicy) && "
             "c.imagePullPolicy == 'Always')",
             "spec.ephemeralContainers.imagePullPolicy: Always, so that no tenant runs another "
             "one's private image",
         ),
         Check(
-            "request.operation != 'CREATE' || params.data.pullAlways != 'true' || "
+            "request.operation != 'CREATE' || variables.pullAlways != 'true' || "
             "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.image) || "
             "(has(v.image.pullPolicy) && v.image.pullPolicy == 'Always'))",
             "spec.volumes.image.pullPolicy: Always, so that no tenant reads another one's private "

@@ -12,15 +12,20 @@ from edgewise.kube.kinds.admission import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
+from edgewise.kube.kinds.rbac import ClusterRole
 from edgewise.kube.objects import Object
 from edgewise.tenancy import parameters
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 OF_TENANTS: dict[str, Any] = {"matchExpressions": [{"key": TENANT_UID, "operator": "Exists"}]}
 
-# Variables that every policy has.
+# Variables that every policy has: what the parameters say, each under its name, and who asks.
 _VARIABLES = {
-    "operator": "request.userInfo.username in params.data.operators.split(',')",
+    **{
+        name: f"params.metadata.annotations['{parameters.annotation(name)}']"
+        for name in parameters.DEFAULTS
+    },
+    "operator": "request.userInfo.username in variables.operators.split(',')",
     "trusted": (
         "variables.operator || "
         "(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"
@@ -87,7 +92,10 @@ def policy(
     conditions = [{"name": each, "expression": expression} for each, expression in when]
     spec: dict[str, Any] = {
         "failurePolicy": "Fail",
-        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "paramKind": {
+            "apiVersion": ClusterRole.KIND.api_version,
+            "kind": ClusterRole.KIND.kind,
+        },
         "matchConstraints": match,
         **({"matchConditions": conditions} if conditions else {}),
         "variables": [
@@ -96,12 +104,13 @@ def policy(
         ],
         "validations": [_validation(each) for each in checks],
     }
+    if "params.data" in str(spec):
+        raise ValueError(f"{full}: write variables.NAME for a parameter, not params.data.NAME")
     binding = {
         "policyName": full,
         "validationActions": ["Deny"],
         "paramRef": {
             "name": parameters.NAME,
-            "namespace": parameters.NAMESPACE,
             "parameterNotFoundAction": without_parameters,
         },
     }

@@ -64,7 +64,7 @@ async def why_not(client: Client, request: Request, ask: Asks) -> str:
     except NotFound:
         return f"there is no {ref.kind} {ref.name} to give: deny the request, or make the role"
     questions = list(
-        everything_in(role.rules, namespace if isinstance(request, RoleRequest) else "")
+        everything_in(role.rules or (), namespace if isinstance(request, RoleRequest) else "")
     )
     if len(questions) > MOST_QUESTIONS:
         return f"{ref.kind} {ref.name} holds too much to compare: this needs the verb bind on it"

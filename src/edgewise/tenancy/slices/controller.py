@@ -151,6 +151,7 @@ class SliceController(Controller[Slice]):
             await self._say(found, decided)
         else:
             self._began.pop(name, None)
+            self.metrics.slice_is(name, "")
         if kept:
             return Requeue(delay=ASK_AGAIN, moment=decided.wake_at)
         return Requeue.at(decided.wake_at)
@@ -160,6 +161,7 @@ class SliceController(Controller[Slice]):
         if status is None:
             return
         before = found.status.state
+        self.metrics.slice_is(name, status.state)
         if status != found.status:
             await self.api.write_status(found, status)
         if status.state != SliceState.PROVISIONED and decided.removals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgewise.api.tenancy import CLUSTER_UID, GROUP, PARENT, TENANT_UID
+from edgewise.api.tenancy import CLUSTER_UID, GROUP, PARENT, SLICE, TENANT_UID
 from tests.e2e.tenancy.escape.sending import (
     COLLABORATOR,
     ESCALATES,
@@ -31,6 +31,7 @@ from tests.e2e.tenancy.escape.workloads import (
     network_attempts,
     pod,
     pod_attempts,
+    runtime_class_attempts,
 )
 from tests.e2e.tenancy.scene import SHOP, TEAM
 
@@ -69,6 +70,10 @@ def _namespaces() -> list[Attempt]:
                 f"{NS}/acme",
                 {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}},
             ),
+        ),
+        (
+            "call a namespace one of a slice, where the runtime class is free",
+            patch(f"{NS}/acme", {"metadata": {"labels": {SLICE: "mine"}}}),
         ),
         ("change labels by the status", patch(f"{NS}/acme/status", _LABEL)),
         ("delete the core namespace", delete(f"{NS}/acme")),
@@ -429,4 +434,12 @@ def _tree() -> list[Attempt]:
     ]
 
 
-ATTEMPTS = [*_namespaces(), *_quota(), *_rights(), *pod_attempts(), *network_attempts(), *_tree()]
+ATTEMPTS = [
+    *_namespaces(),
+    *_quota(),
+    *_rights(),
+    *pod_attempts(),
+    *runtime_class_attempts(),
+    *network_attempts(),
+    *_tree(),
+]

@@ -6,6 +6,9 @@ import copy
 from typing import Any
 
 from edgewise.api.tenancy import GROUP, TENANT_UID
+from edgewise.kube.kinds.admission import MutatingAdmissionPolicy
+from edgewise.tenancy import parameters
+from edgewise.tenancy.policies.runtime_class import NAME as SETS_CLASS
 from tests.e2e.tenancy.escape.sending import (
     COLLABORATOR,
     EVERYBODY,
@@ -56,8 +59,12 @@ def pod_attempts() -> list[Attempt]:
     slice_taint = {"key": f"{GROUP}/slice", "operator": "Exists"}
     control_plane = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}
     tried: tuple[tuple[str, dict[str, Any], str], ...] = (
-        ("another runtime class", pod(runtimeClassName="other"), p),
-        ("no runtime class", pod(runtimeClassName=None), p),
+        (
+            "an overhead of its own, smaller than its runtime class has",
+            pod(overhead={"memory": "1Mi"}),
+            "Overhead",
+        ),
+        ("a runtime class that is not there", pod(runtimeClassName="none"), "RuntimeClass"),
         ("a node of one's choice", pod(nodeName="simulated-1"), p),
         ("tolerate a slice", pod(tolerations=[slice_taint]), p),
         ("tolerate the control plane", pod(tolerations=[control_plane]), p),
@@ -111,6 +118,37 @@ def pod_attempts() -> list[Attempt]:
             )
             for name, body, by in tried
         ),
+    ]
+
+
+def runtime_class_attempts() -> list[Attempt]:
+    """The class is set by policy: what people try against the policy."""
+    fine = post(PODS, pod(runtimeClassName="other"), COLLABORATOR)
+    policies = f"/apis/admissionregistration.k8s.io/v1beta1/{MutatingAdmissionPolicy.KIND.plural}"
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    no_class = parameters.annotations_of({"runtimeClass": ""})
+    own = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
+    tried = (
+        ("delete the policy that sets the runtime class", delete(f"{policies}/{SETS_CLASS}")),
+        (
+            "say that there is no runtime class",
+            patch(f"{roles}/{parameters.NAME}", {"metadata": {"annotations": no_class}}),
+        ),
+        (
+            "make a runtime class of one's own",
+            post("/apis/node.k8s.io/v1/runtimeclasses", {**own, "metadata": {"name": "mine"}}),
+        ),
+    )
+    return [
+        Attempt(name=name, request=request, who=each_by(EVERYBODY, RBAC_SAYS), twin=fine)
+        for name, request in tried
+    ] + [
+        Attempt(
+            name="take a running pod out of its runtime class",
+            request=patch(f"{PODS}/resident", {"spec": {"runtimeClassName": "other"}}),
+            who={**each_by(WORKERS, "pod updates may not change fields"), OUTSIDER: RBAC_SAYS},
+            twin=fine,
+        )
     ]
 
 

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from edgewise.api.owners import owner_in
 from edgewise.kube.kinds.core import Secret
 from edgewise.server.identity.api_tokens import (
     TokenError,
@@ -104,3 +105,27 @@ def test_a_damaged_secret_lets_nobody_in(change: dict[str, bytes | None]) -> Non
     secret.data = {name: value for name, value in data.items() if value is not None}
     with pytest.raises(TokenError, match="does not hold"):
         token_in(secret)
+
+
+def test_a_token_of_a_tenant_owns_nothing_that_a_namesake_owns() -> None:
+    token, kept = make_token(Role.APP, "arena", tenant="acme", tenant_uid="u1")
+    stored = msgspec.json.decode(msgspec.json.encode(secret_of(kept, "edge")), type=Secret)
+    assert token_in(stored) == kept
+    owner = check_token(token, kept, NOW).application
+    assert owner == owner_in(owner) == "tenant:acme/arena"
+    assert owner not in (owner_in("arena"), owner_in("oidc:acme/arena"))
+
+
+@pytest.mark.parametrize("missing", ["tenant", "tenantUid"])
+def test_half_of_a_tenant_lets_nobody_in(missing: str) -> None:
+    _, kept = make_token(Role.APP, "arena", tenant="acme", tenant_uid="u1")
+    secret = secret_of(kept, "edge")
+    del secret.data[missing]
+    with pytest.raises(TokenError, match="does not hold a usable API token"):
+        token_in(secret)
+
+
+@pytest.mark.parametrize("tenant", ["Acme", "a/b", "x" * 64])
+def test_what_cannot_be_a_tenant_gets_no_token(tenant: str) -> None:
+    with pytest.raises(TokenError, match="cannot be a tenant"):
+        make_token(Role.APP, "arena", tenant=tenant, tenant_uid="u1")

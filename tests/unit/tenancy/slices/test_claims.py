@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from edgewise.api.tenancy_slices import Slice, SliceClaim, SliceClaimSpec, SliceSpec, SliceStatus
 from edgewise.kube.kinds.core import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
+from edgewise.tenancy.metrics import TenancyMetrics
 from edgewise.tenancy.quota.quantities import amounts
 from edgewise.tenancy.slices.claim_plan import ClaimPlan, ClaimSeen, plan_claim
 from edgewise.tenancy.slices.coverage import Held, uncovered
@@ -169,3 +171,18 @@ def test_a_slice_is_named_after_its_claim_and_no_other_one() -> None:
     assert slice_name(one).startswith("c-")
     assert slice_name(one) != slice_name(later)
     assert len(slice_name(one)) == len("c-") + 10
+
+
+def test_slices_are_counted_by_state() -> None:
+    registry = CollectorRegistry()
+    metrics = TenancyMetrics(registry)
+
+    def counted(state: str) -> float | None:
+        return registry.get_sample_value("edgewise_tenancy_slices", {"state": state})
+
+    metrics.slice_is("a", "Failed/NodesShort")
+    metrics.slice_is("b", "Bound")
+    assert (counted("Failed"), counted("Bound")) == (1, 1)
+    metrics.slice_is("a", "Bound")
+    metrics.slice_is("b", "")
+    assert (counted("Failed"), counted("Bound")) == (0, 1)

@@ -17,7 +17,7 @@ from edgewise.gameservers.allocation.errors import AllocationGone
 from edgewise.gameservers.allocation.line import Game
 from edgewise.gameservers.allocation.request import AllocationRequest, check_lease
 from edgewise.gameservers.allocation.revisions import MatchKey
-from edgewise.gameservers.hub.metrics import ALLOCATION_SECONDS, ALLOCATIONS
+from edgewise.gameservers.hub.metrics import ALLOCATION_SECONDS
 from edgewise.gameservers.hub.views import AllocationView
 from edgewise.runtime.errors import NotThere, ServiceError
 from edgewise.server.http.guard import principal_of
@@ -170,12 +170,12 @@ async def _counted(server: RouteContext, game: Game, holder: str, wish: Allocati
     try:
         given = await server.half.claims.allocate(game, holder, wish)
     except ServiceError as error:
-        ALLOCATIONS.labels(game.name, type(error).__name__).inc()
+        server.half.count(game.name, type(error).__name__)
         raise
     outcome = {201: "new", 200: "again", 202: "queued"}[_status(given)]
     if outcome == "new":
         ALLOCATION_SECONDS.observe(time.perf_counter() - started)
-    ALLOCATIONS.labels(game.name, outcome).inc()
+    server.half.count(game.name, outcome)
     return given
 
 
