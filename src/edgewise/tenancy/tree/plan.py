@@ -28,7 +28,6 @@ from edgewise.api.tenancy import (
     TenantSpec,
     TenantStatus,
 )
-from edgewise.api.tenancy_slices import ClaimState
 from edgewise.kube.conditions import Condition
 from edgewise.kube.kinds.core import Namespace
 from edgewise.kube.objects import Key
@@ -61,6 +60,7 @@ from edgewise.tenancy.tree.manifests import (
     walls,
 )
 from edgewise.tenancy.tree.seen import Branch, Tree
+from edgewise.tenancy.tree.verdicts import Verdict, claim_says, is_alone, sliceless
 
 T = TypeVar("T")
 
@@ -78,14 +78,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: float | None
     quota_settled: bool = False  # whatever is used from now on, nothing follows
     rested: frozenset[str] = frozenset()  # branches of which nothing is wanted, nor will be later
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """How a namespace stands; a reason that is empty means that nothing is wrong."""
-
-    reason: str = ""
-    message: str = ""
-    done: bool = True  # False: a write of this round has to come first
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,7 +213,7 @@ class _Planner:
     def _set_apart(self, branch: Branch) -> Verdict | None:
         """It is not made before its nodes are set apart for it."""
         if branch.sliced and not branch.has_slice and not branch.mine:
-            return _sliceless(branch)
+            return sliceless(branch)
         return None
 
     def _allowed(self, branch: Branch) -> Verdict | None:
@@ -326,9 +318,9 @@ class _Planner:
         if branch.enabled and suspended:
             self._orders.append(Suspend(namespace, suspended=False))
             return Verdict("Starting", "its role bindings are being restored", done=False)
-        if branch.binding is None and branch.sliced and not _is_alone(branch):
+        if branch.binding is None and branch.sliced and not is_alone(branch):
             # Its pods may choose what they run in: nobody else's are beside them.
-            return Verdict("SliceNotReady", _claim_says(branch) or "its nodes are being emptied")
+            return Verdict("SliceNotReady", claim_says(branch) or "its nodes are being emptied")
         if branch.binding is None:
             self._orders.append(Create(binding_of(branch, self._tree.around)))
             return Verdict("Starting", "its owners are being let in", done=False)
@@ -355,7 +347,7 @@ class _Planner:
 
     def _nodes(self, branch: Branch) -> Verdict | None:
         """It is there, whatever became of its slice: its pods wait for nodes then."""
-        return _sliceless(branch) if branch.sliced and not branch.has_slice else None
+        return sliceless(branch) if branch.sliced and not branch.has_slice else None
 
     # What people are told -----------------------------------------------------------
 
@@ -483,24 +475,6 @@ def _subtenant(branch: Branch) -> Tenant:
         ),
     )
     return made
-
-
-def _sliceless(branch: Branch) -> Verdict:
-    name = _some(branch.source).spec.slice_claim
-    if branch.claim is None:
-        return Verdict("SliceMissing", f"there is no SliceClaim {name} in {branch.parent}")
-    said = _claim_says(branch)
-    state = branch.claim.status.state or "new"
-    return Verdict("SliceMissing", f"SliceClaim {name} is {state}{f': {said}' if said else ''}")
-
-
-def _is_alone(branch: Branch) -> bool:
-    return branch.claim is not None and branch.claim.status.state == ClaimState.EMPLOYED
-
-
-def _claim_says(branch: Branch) -> str:
-    found = branch.claim.status.conditions if branch.claim is not None else []
-    return next((each.message for each in found if each.message), "")
 
 
 def _ours(label: str) -> bool:
