@@ -147,3 +147,22 @@ async def test_many_pods_are_reported_at_once_and_then_no_faster_than_is_taken()
     assert len({each["pod"] for each in sent}) == 14
     # Ten at once, and the other four at ten a second: it cannot be quicker than that.
     assert time.monotonic() - began >= 0.4
+
+
+async def test_a_pod_that_was_not_met_before_is_looked_at_more_often() -> None:
+    async def key() -> ReportKey:
+        raise AssertionError("nobody reports here")
+
+    reporter = Reporter(key, "")
+    assert reporter._pace(60.0) == 10
+    reporter.note("web-1", 5.0)
+    assert reporter._pace(60.0) == 30
+    reporter._new_at = -1e9  # long ago
+    reporter.note("web-1", 5.0)
+    assert reporter._pace(60.0) == 10
+    for number in range(7):
+        reporter.note(f"web-{number}", 5.0)
+    assert reporter._pace(60.0) == 35
+    for number in range(100):
+        reporter.note(f"web-{number}", 5.0)
+    assert reporter._pace(60.0) == 50

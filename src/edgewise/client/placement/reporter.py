@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from statistics import median
@@ -27,11 +28,15 @@ from edgewise.client.probe import Target, measure
 SAMPLES = 10
 SAMPLES_OF_A_POD = 5
 MOST_SAMPLES = 50
+# So many for a while after a pod was met for the first time: others may have come with it.
+EAGER_SAMPLES = 30
 # Reports a second that the other side takes from one client, and how many may be sent at once.
 RATE = 10.0
 BURST = 10.0
 RETRY_SECONDS = 1.0
 MOST_PODS = 256
+# Times the observation: a pod that does not answer for so long is not known any more.
+UNMET_AFTER = 10
 # Of one pod in one time of observation; more say nothing new.
 MOST_NOTED = 1000
 
@@ -102,6 +107,8 @@ class Reporter:
         self._measure = measure_once or self._sample
         self._samples: dict[str, list[float]] = {}
         self._first: dict[str, float] = {}
+        self._met: dict[str, float] = {}  # when each pod last answered
+        self._new_at = -math.inf  # when one was met that was not known
         self._sending = asyncio.Lock()
         self._tokens = BURST
         self._filled = time.monotonic()
@@ -126,7 +133,11 @@ class Reporter:
         """For a program that measures by itself: one round trip to a pod."""
         if pod not in self._samples and len(self._samples) >= MOST_PODS:
             return
-        self._first.setdefault(pod, time.monotonic())
+        now = time.monotonic()
+        self._first.setdefault(pod, now)
+        if pod not in self._met:
+            self._new_at = now
+        self._met[pod] = now
         noted = self._samples.setdefault(pod, [])
         if len(noted) < MOST_NOTED:
             noted.append(rtt_ms)
@@ -156,11 +167,17 @@ class Reporter:
                     task = asyncio.create_task(self._one())
                     running.add(task)
                     task.add_done_callback(running.discard)
-                samples = max(SAMPLES, SAMPLES_OF_A_POD * len(self._samples))
-                await asyncio.sleep(key.observation / min(samples, MOST_SAMPLES))
+                await asyncio.sleep(key.observation / self._pace(key.observation))
         finally:
             for task in running:
                 task.cancel()
+
+    def _pace(self, observation: float) -> int:
+        """Samples in one time of observation."""
+        wanted = max(SAMPLES, SAMPLES_OF_A_POD * len(self._samples))
+        if time.monotonic() < self._new_at + observation / 2:
+            wanted = max(wanted, EAGER_SAMPLES)
+        return min(wanted, MOST_SAMPLES)
 
     async def _one(self) -> None:
         try:
@@ -177,6 +194,8 @@ class Reporter:
     async def _send_medians(self, key: ReportKey, send: Send) -> None:
         """A median, because one late answer says something of this machine, not of the way."""
         now = time.monotonic()
+        unmet = now - UNMET_AFTER * key.observation
+        self._met = {pod: at for pod, at in self._met.items() if at >= unmet}
         for pod, values in list(self._samples.items()):
             if now - self._first[pod] < key.observation:
                 continue
