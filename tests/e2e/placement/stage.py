@@ -194,8 +194,10 @@ class Stage:
             yield user
             assert not running.done(), running
         finally:
-            running.cancel()
-            await asyncio.wait({running})
+            # A broker that fails while it is left hides that the user is to end.
+            while not running.done():
+                running.cancel()
+                await asyncio.wait({running}, timeout=2)
 
     @contextlib.asynccontextmanager
     async def watching(self, name: str) -> AsyncIterator[None]:

@@ -44,6 +44,11 @@ Send = Callable[[bytes], Awaitable[None]]
 Sender = Callable[[ReportKey], contextlib.AbstractAsyncContextManager[Send]]
 
 
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 @contextlib.asynccontextmanager
 async def mqtt_sender(key: ReportKey) -> AsyncIterator[Send]:
     """Publishes to the broker that the key names; needs edgewise[mqtt]."""
@@ -66,7 +71,10 @@ async def mqtt_sender(key: ReportKey) -> AsyncIterator[Send]:
         ) as client:
 
             async def send(report: bytes) -> None:
-                await client.publish(key.topic, report)
+                try:
+                    await client.publish(key.topic, report)
+                except aiomqtt.MqttError as error:
+                    raise Unreachable(f"the broker does not answer: {error}") from error
 
             yield send
     except aiomqtt.MqttError as error:
@@ -122,10 +130,13 @@ class Reporter:
                 key = await self._fetch()
                 lasts = max(5.0, (key.expires - time.time()) / 2)
                 async with asyncio.timeout(lasts), self._sender(key) as send:
-                    await self._report(key, send)
+                    await self._reporting(key, send)
             except TimeoutError:
                 continue  # the key is half over
             except (ApiError, Unreachable):
+                if _cancelled():
+                    # A connection that fails while it is closed would hide that we are to end.
+                    raise asyncio.CancelledError from None
                 self.failed += 1
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -141,6 +152,15 @@ class Reporter:
         noted = self._samples.setdefault(pod, [])
         if len(noted) < MOST_NOTED:
             noted.append(rtt_ms)
+
+    async def _reporting(self, key: ReportKey, send: Send) -> None:
+        try:
+            await self._report(key, send)
+        except ExceptionGroup as group:
+            failed, unknown = group.split((ApiError, Unreachable))
+            if failed is None or unknown is not None:
+                raise
+            raise Unreachable(str(failed.exceptions[0])) from group
 
     async def _report(self, key: ReportKey, send: Send) -> None:
         async with asyncio.TaskGroup() as tasks:
