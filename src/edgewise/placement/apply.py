@@ -66,6 +66,9 @@ class Writer:
         self.refused: dict[str, Refusal] = {}
 
     async def carry_out(self, plan: Plan, seen: Observed) -> None:
+        # What no round needs goes before the next one comes: R + S pods run, and not more.
+        for pod in plan.delete:
+            await self._delete(pod)
         hostnames = {node.name: node.hostname for node in seen.nodes}
         for sentinel in plan.create:
             await self._create(sentinel, hostnames)
@@ -75,8 +78,6 @@ class Writer:
             await self._promote(order)
         for pod in plan.uncost:
             await self.take_cost(pod)
-        for pod in plan.delete:
-            await self._delete(pod)
 
     async def write_status(self, status: LatencyPlacementStatus) -> None:
         """Guarded by the version that was read: of two operators, one decides."""

@@ -22,11 +22,11 @@ class Promote(msgspec.Struct, frozen=True):
 class Orders(msgspec.Struct, kw_only=True):
     """In the order in which they are carried out, after the status was written."""
 
+    delete: list[PodHere] = []
     create: list[Sentinel] = []
     cost: list[PodHere] = []
     promote: list[Promote] = []
     uncost: list[PodHere] = []
-    delete: list[PodHere] = []
 
 
 class Draft:

@@ -201,9 +201,10 @@ def _pod(pod: Pod, role: Role, placement: LatencyPlacement, memory: Memory, now:
         # By whichever clock is earlier: that of the node may be ahead of ours.
         first = memory.ready_seen.setdefault(meta.uid, now)
         since = min(first, _since(pod, "Ready", "True") or first)
+        ready_at = first if first < since + 1 else since
     else:
         memory.ready_seen.pop(meta.uid, None)
-        since = 0.0
+        since = ready_at = 0.0
     stuck = None
     if not pod.node_name and _since(pod, "PodScheduled", "False", "Unschedulable") is not None:
         stuck = memory.stuck_seen.setdefault(meta.uid, now)
@@ -214,6 +215,7 @@ def _pod(pod: Pod, role: Role, placement: LatencyPlacement, memory: Memory, now:
         node=pod.node_name,
         ready=ready,
         ready_since=since,
+        ready_seen=ready_at,
         deleting=meta.deleting,
         ended=ended,
         cost=COST_ANNOTATION in meta.annotations,

@@ -27,7 +27,8 @@ class PodHere(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     node: str = ""
     ready: bool = False
-    ready_since: float = 0.0
+    ready_since: float = 0.0  # the earliest that can be: conditions have whole seconds
+    ready_seen: float = 0.0  # when this operator saw it, if that was within that second
     deleting: bool = False
     ended: bool = False
     cost: bool = False  # it has a deletion cost of ours

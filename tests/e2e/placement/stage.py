@@ -22,7 +22,7 @@ from edgewise.api.placement import COST_ANNOTATION, NAME_LABEL, LatencyPlacement
 from edgewise.domain import Built, Context, Domain
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.errors import Conflict, NotFound
+from edgewise.kube.errors import Conflict, NotFound, ServerError
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.core import Pod
 from edgewise.local.clusters import LocalCluster
@@ -194,8 +194,10 @@ class Stage:
             yield user
             assert not running.done(), running
         finally:
-            running.cancel()
-            await asyncio.wait({running})
+            # A broker that fails while it is left hides that the user is to end.
+            while not running.done():
+                running.cancel()
+                await asyncio.wait({running}, timeout=2)
 
     @contextlib.asynccontextmanager
     async def watching(self, name: str) -> AsyncIterator[None]:
@@ -249,15 +251,18 @@ class Stage:
             "target": {"name": name},
             **spec,
         }
-        await self.client.apply(
-            {
-                "apiVersion": "placement.edgewise.dev/v1alpha1",
-                "kind": "LatencyPlacement",
-                "metadata": {"name": name, "namespace": self.namespace},
-                "spec": values,
-            },
-            field_manager="test",
-        )
+        wanted = {
+            "apiVersion": "placement.edgewise.dev/v1alpha1",
+            "kind": "LatencyPlacement",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": values,
+        }
+
+        async def put() -> None:
+            await self.client.apply(wanted, field_manager="test")
+
+        # An operator that has just begun may not answer for its webhooks yet.
+        await eventually(put, within=30, not_yet=(ServerError,))
 
     async def cordon(self, *nodes: str, on: bool = True) -> None:
         from edgewise.kube.kinds.core import Node

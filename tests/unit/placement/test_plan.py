@@ -101,6 +101,7 @@ def test_a_search_takes_what_the_model_says(sentinels: int) -> None:
     assert world.status.round == rounds
     assert world.status.convergence_seconds == pytest.approx(world.status.model_seconds, rel=0.2)
     assert world.status.overload_percent == (1 + sentinels) * 100
+    assert world.most_live == 1 + sentinels, "what lost goes before the next ones come"
 
 
 def test_without_reports_nothing_is_started_and_it_says_since_when() -> None:

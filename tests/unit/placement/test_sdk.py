@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from edgewise.client.errors import EdgewiseError, Unreachable
-from edgewise.client.placement import Reporter, ReportKey, sample
+from edgewise.client.placement import Reporter, ReportKey, Sample, sample
 from edgewise.client.placement.reporter import Send
 from edgewise.client.placement.sampling import handshake_seconds
+from edgewise.testing.eventually import eventually
 
 ANSWER = b"HTTP/1.1 200 OK\r\nedgewise-pod: web-1\r\ncontent-length: 0\r\n\r\n"
 
@@ -147,3 +148,83 @@ async def test_many_pods_are_reported_at_once_and_then_no_faster_than_is_taken()
     assert len({each["pod"] for each in sent}) == 14
     # Ten at once, and the other four at ten a second: it cannot be quicker than that.
     assert time.monotonic() - began >= 0.4
+
+
+async def test_a_pod_that_was_not_met_before_is_looked_at_more_often() -> None:
+    async def key() -> ReportKey:
+        raise AssertionError("nobody reports here")
+
+    reporter = Reporter(key, "")
+    assert reporter._pace(60.0) == 10
+    reporter.note("web-1", 5.0)
+    assert reporter._pace(60.0) == 30
+    reporter._new_at = -1e9  # long ago
+    reporter.note("web-1", 5.0)
+    assert reporter._pace(60.0) == 10
+    for number in range(7):
+        reporter.note(f"web-{number}", 5.0)
+    assert reporter._pace(60.0) == 35
+    for number in range(100):
+        reporter.note(f"web-{number}", 5.0)
+    assert reporter._pace(60.0) == 50
+
+
+def key_of_ann() -> ReportKey:
+    expires = int(time.time()) + 600
+    return ReportKey(client="ann", key="00" * 32, expires=expires, topic="t", observation_ms=50)
+
+
+async def test_a_broker_that_fails_in_the_middle_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edgewise.client.placement.reporter.RETRY_SECONDS", 0.01)
+    sent: list[bytes] = []
+
+    @contextlib.asynccontextmanager
+    async def sender(_: ReportKey) -> AsyncIterator[Send]:
+        async def send(report: bytes) -> None:
+            sent.append(report)
+            if len(sent) < 3:
+                raise Unreachable("the broker went away")
+
+        yield send
+
+    async def key() -> ReportKey:
+        return key_of_ann()
+
+    async def measured(_: str) -> Sample:
+        return Sample(5.0, "web-1")
+
+    reporter = Reporter(key, "http://web/", sender=sender, measure_once=measured)
+    running = asyncio.create_task(reporter.run())
+    try:
+        await eventually(lambda: reporter.sent >= 2, within=30)
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+    assert reporter.failed == 2
+
+
+async def test_a_reporter_that_is_to_end_does_so_also_when_its_broker_fails_then() -> None:
+    there = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def sender(_: ReportKey) -> AsyncIterator[Send]:
+        async def send(_: bytes) -> None:
+            return None
+
+        there.set()
+        try:
+            yield send
+        except asyncio.CancelledError:
+            raise Unreachable("it could not be said good-bye to") from None
+
+    async def key() -> ReportKey:
+        return key_of_ann()
+
+    running = asyncio.create_task(Reporter(key, "", sender=sender).run())
+    await asyncio.wait_for(there.wait(), 10)
+    running.cancel()
+    await asyncio.wait({running}, timeout=10)
+    assert running.cancelled()

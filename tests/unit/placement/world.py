@@ -74,6 +74,7 @@ class World:
             self.pods.append(self._new(f"web-{self.uids}", Role.REPLICA, [node], node=node))
             self.pods[-1].ready_at = START - 100
         self.least_ready = self.replicas
+        self.most_live = self.replicas
         self.sentinel_nodes: list[tuple[int, str]] = []  # (search, node)
         self.moves: list[str] = []
         self.log: list[str] = []
@@ -168,6 +169,10 @@ class World:
                 self.status = msgspec.json.decode(
                     msgspec.json.encode(made.status), type=LatencyPlacementStatus
                 )
+            for pod in made.delete:
+                may()
+                box = self.box(pod.uid)
+                box.deleting_at = box.deleting_at or self.now
             for order in made.create:
                 may()
                 self.create(order.name, list(order.nodes))
@@ -180,10 +185,6 @@ class World:
             for pod in made.uncost:
                 may()
                 self.box(pod.uid).cost = False
-            for pod in made.delete:
-                may()
-                box = self.box(pod.uid)
-                box.deleting_at = box.deleting_at or self.now
         except Killed:
             pass
         self.look()
@@ -199,6 +200,7 @@ class World:
             self.refused[name] = Refusal(True, "exceeded quota")
             return
         self.pods.append(self._new(name, Role.SENTINEL, nodes))
+        self.most_live = max(self.most_live, sum(box.deleting_at is None for box in self.pods))
 
     def promote(self, uid: str) -> None:
         box = self.box(uid)

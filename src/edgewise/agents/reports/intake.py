@@ -69,6 +69,10 @@ class Intake:
             try:
                 await self._subscribe()
             except aiomqtt.MqttError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    # A connection that fails while it is closed would hide that we are to end.
+                    raise asyncio.CancelledError from None
                 words = f"the broker {self._broker!r} does not answer: {error}"
                 if words != self.trouble:
                     _log.warning("%s", words)

@@ -10,7 +10,7 @@ import typer
 
 from edgewise.api.placement import LatencyPlacement
 from edgewise.bench.machine_load import MachineLoad
-from edgewise.bench.placement.bench import PlacementBench
+from edgewise.bench.placement.bench import CALM_SEARCHES, PlacementBench
 from edgewise.bench.placement.figures import Setting, judged
 from edgewise.bench.placement.ground import Ground
 from edgewise.bench.placement.maps import Map, one_way, round_trips
@@ -59,6 +59,9 @@ def placement(
     part: Annotated[
         list[Part] | None, typer.Option(help="Only this part. May be repeated. [default: all]")
     ] = None,
+    calm_searches: Annotated[
+        int, typer.Option(min=1, help="Searches under noise, one every 40 seconds and more.")
+    ] = CALM_SEARCHES,
 ) -> None:
     """Measure searches on real nodes, with users in a place as far from each as the map says."""
     counts = parse_sentinels(sentinels, nodes)
@@ -68,7 +71,7 @@ def placement(
         python_image(progress)
     with temporary_cluster("bench", nodes=nodes, places={PLACE: delays}) as cluster:
         setting = Setting(nodes=cluster.spec.node_names, round_trips=round_trips(distances, nodes))
-        measure = measured(cluster, setting, counts, repeat, part or list(Part))
+        measure = measured(cluster, setting, counts, repeat, part or list(Part), calm_searches)
         figures = asyncio.run(measure)
     finish("placement", {"nodes": nodes, "map": distances.value} | figures)
 
@@ -91,7 +94,12 @@ def tell(text: str) -> None:
 
 
 async def measured(
-    cluster: LocalCluster, setting: Setting, counts: list[int], repeat: int, parts: list[Part]
+    cluster: LocalCluster,
+    setting: Setting,
+    counts: list[int],
+    repeat: int,
+    parts: list[Part],
+    calm_searches: int,
 ) -> dict[str, Any]:
     before = MachineLoad.now()
     async with (
@@ -117,5 +125,5 @@ async def measured(
         if Part.SLA in parts:
             figures |= await bench.sla(repeat, figures)
         if Part.CALM in parts:
-            figures |= await bench.calm()
+            figures |= await bench.calm(calm_searches)
     return figures | {"bars": judged(figures), "machine": before.until(MachineLoad.now())}

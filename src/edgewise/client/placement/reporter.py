@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from statistics import median
@@ -27,16 +28,25 @@ from edgewise.client.probe import Target, measure
 SAMPLES = 10
 SAMPLES_OF_A_POD = 5
 MOST_SAMPLES = 50
+# So many for a while after a pod was met for the first time: others may have come with it.
+EAGER_SAMPLES = 30
 # Reports a second that the other side takes from one client, and how many may be sent at once.
 RATE = 10.0
 BURST = 10.0
 RETRY_SECONDS = 1.0
 MOST_PODS = 256
+# Times the observation: a pod that does not answer for so long is not known any more.
+UNMET_AFTER = 10
 # Of one pod in one time of observation; more say nothing new.
 MOST_NOTED = 1000
 
 Send = Callable[[bytes], Awaitable[None]]
 Sender = Callable[[ReportKey], contextlib.AbstractAsyncContextManager[Send]]
+
+
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 @contextlib.asynccontextmanager
@@ -61,7 +71,10 @@ async def mqtt_sender(key: ReportKey) -> AsyncIterator[Send]:
         ) as client:
 
             async def send(report: bytes) -> None:
-                await client.publish(key.topic, report)
+                try:
+                    await client.publish(key.topic, report)
+                except aiomqtt.MqttError as error:
+                    raise Unreachable(f"the broker does not answer: {error}") from error
 
             yield send
     except aiomqtt.MqttError as error:
@@ -102,6 +115,8 @@ class Reporter:
         self._measure = measure_once or self._sample
         self._samples: dict[str, list[float]] = {}
         self._first: dict[str, float] = {}
+        self._met: dict[str, float] = {}  # when each pod last answered
+        self._new_at = -math.inf  # when one was met that was not known
         self._sending = asyncio.Lock()
         self._tokens = BURST
         self._filled = time.monotonic()
@@ -115,10 +130,13 @@ class Reporter:
                 key = await self._fetch()
                 lasts = max(5.0, (key.expires - time.time()) / 2)
                 async with asyncio.timeout(lasts), self._sender(key) as send:
-                    await self._report(key, send)
+                    await self._reporting(key, send)
             except TimeoutError:
                 continue  # the key is half over
             except (ApiError, Unreachable):
+                if _cancelled():
+                    # A connection that fails while it is closed would hide that we are to end.
+                    raise asyncio.CancelledError from None
                 self.failed += 1
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -126,10 +144,23 @@ class Reporter:
         """For a program that measures by itself: one round trip to a pod."""
         if pod not in self._samples and len(self._samples) >= MOST_PODS:
             return
-        self._first.setdefault(pod, time.monotonic())
+        now = time.monotonic()
+        self._first.setdefault(pod, now)
+        if pod not in self._met:
+            self._new_at = now
+        self._met[pod] = now
         noted = self._samples.setdefault(pod, [])
         if len(noted) < MOST_NOTED:
             noted.append(rtt_ms)
+
+    async def _reporting(self, key: ReportKey, send: Send) -> None:
+        try:
+            await self._report(key, send)
+        except ExceptionGroup as group:
+            failed, unknown = group.split((ApiError, Unreachable))
+            if failed is None or unknown is not None:
+                raise
+            raise Unreachable(str(failed.exceptions[0])) from group
 
     async def _report(self, key: ReportKey, send: Send) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -156,11 +187,17 @@ class Reporter:
                     task = asyncio.create_task(self._one())
                     running.add(task)
                     task.add_done_callback(running.discard)
-                samples = max(SAMPLES, SAMPLES_OF_A_POD * len(self._samples))
-                await asyncio.sleep(key.observation / min(samples, MOST_SAMPLES))
+                await asyncio.sleep(key.observation / self._pace(key.observation))
         finally:
             for task in running:
                 task.cancel()
+
+    def _pace(self, observation: float) -> int:
+        """Samples in one time of observation."""
+        wanted = max(SAMPLES, SAMPLES_OF_A_POD * len(self._samples))
+        if time.monotonic() < self._new_at + observation / 2:
+            wanted = max(wanted, EAGER_SAMPLES)
+        return min(wanted, MOST_SAMPLES)
 
     async def _one(self) -> None:
         try:
@@ -177,6 +214,8 @@ class Reporter:
     async def _send_medians(self, key: ReportKey, send: Send) -> None:
         """A median, because one late answer says something of this machine, not of the way."""
         now = time.monotonic()
+        unmet = now - UNMET_AFTER * key.observation
+        self._met = {pod: at for pod, at in self._met.items() if at >= unmet}
         for pod, values in list(self._samples.items()):
             if now - self._first[pod] < key.observation:
                 continue

@@ -99,7 +99,7 @@ def _on_its_node(draft: Draft, sentinel: Sentinel, pod: PodHere) -> bool:
         draft.visit([pod.node], Why.CORDONED if cordoned else Why.NOT_READY)
         return False
     if pod.ready:
-        sentinel.ready_at = sentinel.ready_at or stamp(pod.ready_since)
+        sentinel.ready_at = sentinel.ready_at or stamp(pod.ready_seen or pod.ready_since)
         return True
     return _starts(draft, sentinel, pod)
 
