@@ -244,6 +244,8 @@ OF_PLACEMENT = {
 # What requests for tenants need: tests/integration/tenancy runs them with these rights.
 ELSEWHERE = {
     ("policy", "poddisruptionbudgets"),
+    # Of games that fail to start: tests/e2e/gameservers has one.
+    ("", "pods/log"),
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "clusterrolebindings"),
     *(

@@ -29,6 +29,7 @@ from edgewise.server.identity.api_tokens import (
     LABEL_VALUE,
     ROLES,
     TokenError,
+    check_application,
     make_token,
     secret_name,
     secret_of,
@@ -58,6 +59,7 @@ def create(
     """Make a token. It is printed once and kept nowhere: only its digest is."""
     if role not in ROLES:
         raise BadClusterOption(f"--role must be one of {', '.join(ROLES)}, not {role!r}")
+    check_application(application)
     expires = moment(days) if days is not None else None
 
     async def do(hub: Client) -> None:

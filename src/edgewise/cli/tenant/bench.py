@@ -10,6 +10,7 @@ from edgewise.bench.tenancy.bench import Asked, measure
 from edgewise.bench.tenancy.crowd import FEW
 from edgewise.bench.tenancy.stage import NotMeasured, Stage
 from edgewise.cli.bench.storing import finish
+from edgewise.cli.numbers import countable
 from edgewise.cli.tenant.reading import BadTenantOption
 from edgewise.domain import cluster_kinds, install_domains
 from edgewise.local.clusters import LocalCluster
@@ -29,7 +30,12 @@ def tenancy(
     ] = "",
     rate: Annotated[
         float,
-        typer.Option(min=0, max=1000, help="Tenants in a second, instead of all at once."),
+        typer.Option(
+            min=0,
+            max=1000,
+            callback=countable,
+            help="Tenants in a second, instead of all at once.",
+        ),
     ] = 0.0,
     pods: Annotated[str, typer.Option(help="How many pods; several numbers with commas.")] = "",
     over: Annotated[

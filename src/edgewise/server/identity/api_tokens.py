@@ -46,6 +46,14 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
     tenant_uid: str = ""
 
 
+def check_application(name: str) -> None:
+    if not APPLICATION_NAME.fullmatch(name):
+        raise TokenError(
+            f"{name!r} cannot name an application: use up to 63 lower-case letters, "
+            "digits and dashes"
+        )
+
+
 def make_token(
     role: Role,
     application: str,
@@ -61,11 +69,7 @@ def make_token(
         raise TokenError(f"a token of a tenant is for app: {role} sees what belongs to others")
     if bool(tenant) != bool(tenant_uid) or not _may_be_tenant(tenant):
         raise TokenError(f"{tenant!r} cannot be a tenant")
-    if not APPLICATION_NAME.fullmatch(application):
-        raise TokenError(
-            f"{application!r} cannot name an application: use up to 63 lower-case letters, "
-            "digits and dashes"
-        )
+    check_application(application)
     id = "".join(secrets.choice(_ALPHABET) for _ in range(10))
     token = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
     kept = ApiToken(
