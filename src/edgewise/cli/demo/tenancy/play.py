@@ -5,6 +5,7 @@ import time
 
 from edgewise.api.tenancy import (
     COLLABORATOR_ROLE,
+    SLICE,
     Share,
     State,
     Subject,
@@ -23,21 +24,33 @@ from edgewise.api.tenancy_requests import (
     RoleRequest,
     RoleRequestSpec,
 )
+from edgewise.api.tenancy_slices import (
+    ClaimRef,
+    NodeTerm,
+    Slice,
+    SliceClaim,
+    SliceClaimSpec,
+    SliceSpec,
+    SliceState,
+)
 from edgewise.cli.demo.play import DemoError
 from edgewise.cli.demo.stage import Stage
 from edgewise.cli.demo.tenancy.people import People, allowed, established, refused, until
 from edgewise.cli.tenant.doctor.packets import arrives, probe, ready
 from edgewise.kube.client import Client
-from edgewise.kube.kinds.core import ConfigMap, Pod, ResourceQuota
+from edgewise.kube.kinds.core import ConfigMap, Node, Pod, ResourceQuota
 from edgewise.kube.objects import ObjectMeta
 from edgewise.local.images.building import PYTHON_IMAGE
 from edgewise.tenancy.names import KEPT, child_name
 from edgewise.tenancy.quota.quantities import parse
 from edgewise.tenancy.requests.names import new_name
 
-ACTS = 6
+ACTS = 7
 VENDOR, OTHER = "acme", "zoo"
 TEAM, SHOP = child_name(VENDOR, "team"), child_name(VENDOR, "shop")
+ALONE = child_name(OTHER, "alone")
+SLICE_NAME = f"for-{OTHER}"
+GRACE_SECONDS = 1
 PODS = 12
 # Rules reach the nodes a moment after the pods.
 RULES_SECONDS = 15.0
@@ -58,6 +71,7 @@ class Play:
         await self.tenants()
         await self.packets()
         await self.quota()
+        await self.slice()
         await self.request()
         await self.disabled()
 
@@ -168,6 +182,76 @@ class Play:
     async def _hard(self, namespace: str) -> int:
         found = await self._admin.get(ResourceQuota, KEPT, namespace)
         return parse(found.status.hard["pods"]) // 10**9
+
+    async def slice(self) -> None:
+        self._stage.act(f"A slice: {OTHER} gets a node for itself, and gives it back")
+        zoe = await self._people.who("zoe")
+        # Where the vendor has a pod, which has to leave.
+        node = self._pods["team"].node_name
+        claim = SliceClaimSpec(mode="Manual", node_count=1)
+        await zoe.create(SliceClaim.named("own", OTHER, spec=claim))
+        there = NodeTerm(match_labels={"kubernetes.io/hostname": node})
+        await self._admin.create(
+            Slice.named(
+                SLICE_NAME,
+                spec=SliceSpec(
+                    selector=[there],
+                    node_count=1,
+                    claim_ref=ClaimRef(namespace=OTHER, name="own"),
+                    grace_seconds=GRACE_SECONDS,
+                ),
+            )
+        )
+        began = time.monotonic()
+        spec = SubNamespaceSpec(workspace=Workspace(inherit=["RBAC"]), slice_claim="own")
+        await zoe.create(SubNamespace.named("alone", OTHER, spec=spec))
+        await established(zoe, SubNamespace, "alone", OTHER)
+        await until(
+            self._admin,
+            Slice,
+            SLICE_NAME,
+            "",
+            lambda found: found.status.state == SliceState.PROVISIONED.value,
+            "that the slice has its node for itself",
+        )
+        await self._nobody_else(node)
+        took = time.monotonic() - began
+        self._stage.say(f"{node} is empty of others after {took:.1f} s")
+        mine = probe("mine", ALONE, PYTHON_IMAGE)
+        await allowed(lambda: zoe.create(mine), "a pod in the slice")
+        runs = await ready(self._admin, mine, 60)
+        if runs.node_name != node:
+            raise DemoError(f"a pod of the slice runs on {runs.node_name}, and not on {node}")
+        self._stage.say(f"a pod of {OTHER} runs there, and nobody else's does")
+        await zoe.delete(SubNamespace, "alone", OTHER)
+        await zoe.delete(SliceClaim, "own", OTHER)
+        await self._admin.delete(Slice, SLICE_NAME)
+        began = time.monotonic()
+        await until(
+            self._admin,
+            Node,
+            node,
+            "",
+            lambda found: SLICE not in found.metadata.labels,
+            f"that {node} is for everybody again",
+        )
+        self._stage.say(f"it is everybody's again {time.monotonic() - began:.1f} s after the end")
+
+    async def _nobody_else(self, node: str) -> None:
+        """A pod that the scheduler was about to put there goes a moment later."""
+        deadline = time.monotonic() + RULES_SECONDS
+        while True:
+            strangers = [
+                f"{each.metadata.namespace}/{each.metadata.name}"
+                for namespace in (VENDOR, TEAM, SHOP)
+                for each in (await self._admin.list(Pod, namespace)).items
+                if each.node_name == node
+            ]
+            if not strangers:
+                return
+            if time.monotonic() > deadline:
+                raise DemoError(f"{node} is a slice, and others are on it: {', '.join(strangers)}")
+            await asyncio.sleep(0.1)
 
     async def request(self) -> None:
         self._stage.act("A request: dan asks for a role, and alice, who has it, approves")
