@@ -114,6 +114,22 @@ def test_without_reports_nothing_is_started_and_it_says_since_when() -> None:
     assert world.status.waiting_since in ready.message
 
 
+@pytest.mark.parametrize("moment", [0.5 * number for number in range(1, 13)])
+def test_no_node_is_given_up_because_all_clients_were_silent(moment: float) -> None:
+    """Whenever they stop; and those of the replica come back first."""
+    world = World(FOUR, on=["n1"])
+    world.run(moment)
+    world.reports = False
+    world.run(60)
+    world.silent = FOUR.keys() - set(world.held())
+    world.reports = True
+    world.run(2)
+    world.silent = set()
+    world.run(400)
+    assert world.held() == ["n4"], world.why()
+    assert "NoReports" not in world.why().values()
+
+
 def test_reports_that_stop_hold_the_search_up_and_it_goes_on_after() -> None:
     world = World(FOUR, on=["n1"])
     world.run(2)

@@ -45,15 +45,25 @@ def decide(draft: Draft) -> None:
     _pair(draft, sentinels, replicas, held_back=held_back)
 
 
+def _heard_since(draft: Draft) -> float:
+    """Since when there are reports at all: of what ran before, none can be older than that."""
+    for each in draft.status.conditions:
+        if each.type == "Reporting" and each.status == "True":
+            return moment(each.last_transition_time) or draft.now
+    return draft.now
+
+
 def _drop_unheard(draft: Draft) -> None:
     kept: list[Sentinel] = []
+    heard_since = _heard_since(draft)
+    last = max((value.last for value in draft.seen.heard.values()), default=0.0)
     for each in draft.status.sentinels:
         pod = draft.sentinels[each.name]
-        # Counted from when others are heard: while there are no reports at all, the search waits.
-        late = pod.ready_since + UNHEARD * draft.seen.observation
+        late = max(pod.ready_since, heard_since) + UNHEARD * draft.seen.observation
         if draft.fresh(pod) is not None:
             kept.append(each)
-        elif draft.now >= late:
+        elif draft.now >= late and last >= late - draft.seen.observation:
+            # Others were heard until the end: were it not so, clients might be silent altogether.
             draft.visit([pod.node], Why.NO_REPORTS)
         else:
             draft.at(late)
@@ -72,7 +82,7 @@ def _measured(
             draft.waits_for = f"reports of {each.name} on {each.node}"
             return None
         sentinels.append((each, known[draft.sentinels[each.name].node]))
-    late = ready_at + UNHEARD * draft.seen.observation
+    late = max(ready_at, _heard_since(draft)) + UNHEARD * draft.seen.observation
     replicas: list[tuple[PodHere, Value]] = []
     for pod in draft.replicas:
         if draft.fresh(pod) is not None:
