@@ -62,10 +62,12 @@ def test_at_a_terminal_it_stays_until_ctrl_c(state: Path) -> None:
     ) as running:
         os.close(theirs)
         said = read_until(ours, b"until you press Ctrl-C", running).decode().replace("\r", "")
-        it_has_shown_what_it_promises(said)
-        assert running.poll() is None
-        what_it_says_to_try_next_works(said)
-        os.write(ours, b"\x03")
+        try:
+            it_has_shown_what_it_promises(said)
+            assert running.poll() is None
+            what_it_says_to_try_next_works(said)
+        finally:
+            os.write(ours, b"\x03")  # also after a failure, else it is waited for in vain
         read_until(ours, b"nothing of them is left", running)
         assert running.wait(timeout=60) == 0
     os.close(ours)

@@ -18,7 +18,8 @@ RETIRED = {
         "a fleet is a number of game servers; say cluster, location or hub",
         # Pages in docs/reference, what the chart renders and the roles of tenants are made from
         # the kinds of all domains.
-        r"(?i)game|placement|spec\.target\.kind|^docs/reference/|^tests/unit/chart/golden/|"
+        r"(?i)game|placement|bench fleet|spec\.target\.kind|^docs/reference/|"
+        r"^tests/unit/chart/golden/|"
         r"^deploy/cluster-objects/tenancy\.yaml|"
         r"^src/edgewise/cli/bench/fleet\.py",
     ),

@@ -186,6 +186,7 @@ class Play:
         self._stage.say(f"all of them were back {back:.1f} s after that")
         self._mend(home)
         await self._until(lambda: self._nobody_in(home), f"nobody in {home}")
+        await self._until(self._all_locations_ready, f"{home} to take clients again")
         self._stage.say(f"{home} is back, and knows that it has nobody any more")
 
     async def _clean_up(self) -> None:
