@@ -23,7 +23,7 @@ demo: setup ## see it at work
 # The first build of the engine waits for the network at times: the checks run beside it.
 test: setup ## everything that CI checks; DOMAIN=sessions: one domain and what lies below it
 	@$(MAKE) --no-print-directory -j 2 oracle checks
-	$(if $(DOMAIN),,EDGEWISE_TEST_BUDGET=1) $(bin)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(if $(DOMAIN),--domain $(DOMAIN)) || $(bin)/python tools/once_more.py $$?
+	$(if $(DOMAIN),,EDGEWISE_TEST_BUDGET=1) $(bin)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(if $(DOMAIN),--domain $(DOMAIN))
 
 oracle: engine ## the judge of network policies, built once for the tests
 	@$(bin)/python -m tests.oracles.network_policy
