@@ -27,7 +27,7 @@ def commands(block: str) -> str:
     typed: list[str] = []
     under_way = False
     for line in block.splitlines():
-        if line.startswith("$ ") or (under_way and line.startswith("> ")):
+        if line.startswith("$ ") or (under_way and (line + " ").startswith("> ")):
             typed.append(line[2:])
             under_way = True
         else:

@@ -14,6 +14,7 @@ import msgspec
 
 from edgewise.domain import Built, Context, Domain, Flag, check_built, check_domains
 from edgewise.exposure.found_gateways import FoundGateways
+from edgewise.exposure.port_range import PortRange
 from edgewise.exposure.publishing import (
     Gateway,
     GatewayPublisher,
@@ -22,7 +23,7 @@ from edgewise.exposure.publishing import (
     token_in,
 )
 from edgewise.exposure.seat_key import seat_key
-from edgewise.exposure.site import PortRange, Site, known_gateway_kinds
+from edgewise.exposure.site import Site, known_gateway_kinds
 from edgewise.gameservers.domain import GAMESERVERS
 from edgewise.kube.client import Client
 from edgewise.kube.errors import KubeError, NotFound

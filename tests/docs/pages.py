@@ -58,7 +58,7 @@ def commands_of(body: str) -> list[Command]:
     for line in body.splitlines():
         if line.startswith("$ "):
             commands.append(Command(line[2:]))
-        elif line.startswith("> ") and commands and not commands[-1].expected:
+        elif (line + " ").startswith("> ") and commands and not commands[-1].expected:
             commands[-1].text += "\n" + line[2:]
         elif commands and line:
             commands[-1].expected.append(line)

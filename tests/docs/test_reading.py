@@ -13,6 +13,8 @@ $ one --flag
 said ... things
 $ two \\
 > more
+>
+> and more
 ```
 
 ```console
@@ -29,7 +31,10 @@ $ three
 def test_blocks_and_commands() -> None:
     first, second, third = blocks_of(PAGE)
     assert (first.line, first.tested, first.needs_root) == (4, True, True)
-    assert [command.text for command in first.commands] == ["one --flag", "two \\\nmore"]
+    assert [command.text for command in first.commands] == [
+        "one --flag",
+        "two \\\nmore\n\nand more",
+    ]
     assert first.commands[0].expected == ["said ... things"]
     assert not second.explained
     assert third.explained

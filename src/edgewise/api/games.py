@@ -404,6 +404,8 @@ class GameAutoscaler(Object, kw_only=True):
 # Allocation -----------------------------------------------------------------------------
 
 MATCH_LENGTH = 128
+# Servers that one Allocation takes out of a fleet.
+MOST_RETIRED = 200
 
 
 class WaitingSelector(Record):
@@ -425,8 +427,9 @@ class AllocationSpec(Record, kw_only=True):
 
     RULES: ClassVar = (
         Rule(
-            "has(self.serverUid) != has(self.waiting)",
-            "an Allocation has a serverUid, or it waits for a server",
+            "(has(self.serverUid) ? 1 : 0) + (has(self.waiting) ? 1 : 0) + "
+            "(has(self.retires) ? 1 : 0) == 1",
+            "an Allocation has a serverUid, or it waits for a server, or it retires servers",
             field_path=".serverUid",
         ),
     )
@@ -437,6 +440,11 @@ class AllocationSpec(Record, kw_only=True):
     """Set if it has no server yet. Its name ends in .waiting then, which no server's can."""
     retired: bool = False
     """Taken by the operator, which is about to remove it: nobody plays on it."""
+    retires: Annotated[
+        dict[str, Annotated[str, Meta(max_length=64)]], Meta(max_length=MOST_RETIRED), as_one()
+    ] = {}
+    """Servers that a fleet removes, name and uid: no match that comes later gets one of them. The
+    name of such an Allocation ends in .retired, which no server's can."""
     game: Annotated[str, Meta(max_length=63)] = ""
     fleet: Annotated[str, Meta(max_length=63)] = ""
     match: Annotated[str, Meta(max_length=MATCH_LENGTH)] = ""
@@ -466,7 +474,8 @@ class AllocationStatus(Record):
 class Allocation(Object, kw_only=True):
     """That a server is taken. It has the name of its Server, so two cannot have one server.
 
-    With `waiting` it is a match in the line of its game, which is demand for servers.
+    With `waiting` it is a match in the line of its game, which is demand for servers; with
+    `retires` it takes many servers at once, to remove them.
     """
 
     KIND: ClassVar = Kind(GROUP, VERSION, "Allocation", "allocations")

@@ -41,6 +41,8 @@ Duration = Annotated[
     Meta(max_length=16, pattern=_DURATION),
     rules(Rule("duration(self) > duration('0s')", "must be longer than 0s")),
 ]
+# Moves of the last hour that a status remembers, and so the highest limit that can be kept.
+MOST_MOVES = 1000
 Milliseconds = Annotated[float, Meta(gt=0, le=600_000)]
 
 
@@ -167,7 +169,7 @@ class LatencyPlacementSpec(Record, kw_only=True):
     sla: Limit | None = None
     """A search ends as soon as all replicas keep it."""
     min_improvement: MinImprovement = msgspec.field(default_factory=MinImprovement)
-    max_moves_per_hour: Annotated[int, Meta(ge=0, le=100_000)] = 12
+    max_moves_per_hour: Annotated[int, Meta(ge=0, le=MOST_MOVES)] = 12
     """0 is no limit."""
     max_overload_percent: Annotated[int, Meta(ge=0, le=100_000)] = 0
     """Pods in percent of the replicas, ending ones too, that a search may reach; 0 is no limit."""

@@ -11,11 +11,12 @@ import typer
 
 from edgewise.cli.flags import flags_of, with_flags
 from edgewise.domain import Domain, Flag, check_domains
-from edgewise.exposure.site import PortRange
+from edgewise.exposure.port_range import PortRange
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access, load_access
 from edgewise.kube.kinds.admission import ServiceReference
 from edgewise.operator import DOMAINS, NAMESPACE, OperatorError, Options, chosen, run_operator
+from edgewise.runtime.garbage import put_old_objects_aside
 from edgewise.runtime.logs import set_up_logs
 from edgewise.runtime.manager import Listen
 from edgewise.runtime.webhooks.serving import Target
@@ -115,6 +116,7 @@ def operator(
         raise OperatorError("--gateway needs --token-file: gateways take routes from nobody else")
     access = load_access(kubeconfig, context)
     set_up_logs(json=json_logs)
+    put_old_objects_aside()
     asyncio.run(serve(access, options, known))
 
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from edgewise.api.exposure import PortClaim
-from edgewise.exposure.site import PortRange
+from edgewise.exposure.port_range import PortRange
 from edgewise.runtime.caching.cache import Cache
 
 

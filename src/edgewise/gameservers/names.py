@@ -66,3 +66,8 @@ def server_of(pod: str) -> str:
 def server_name(fleet: str, number: int) -> str:
     """Two operators that make the same server name it alike, so the API server lets one do it."""
     return f"{fleet}-{number}"
+
+
+def retiring(server: str) -> str:
+    """The Allocation that retires a server and others, of which it is the first."""
+    return f"{server}.retired"

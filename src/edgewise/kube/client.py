@@ -16,10 +16,12 @@ from edgewise.kube.bounds import Bounds
 from edgewise.kube.config import Access
 from edgewise.kube.discovery import Discovery
 from edgewise.kube.documents import Listing, decode, decode_as, encode
+from edgewise.kube.errors import TooLarge
 from edgewise.kube.objects import Kind, Object
 from edgewise.kube.paths import collection_path, object_path
 from edgewise.kube.streams import ExecResult, ExecStream, PortStream, exec_params
 from edgewise.kube.transport import Transport
+from edgewise.kube.unreadable import UnreadableObject
 from edgewise.kube.watching import Change, ChangeDecoder, LineSplitter
 
 __all__ = ["FIELD_MANAGER", "Change", "Client", "Listing", "Patch", "PatchBody"]
@@ -130,10 +132,13 @@ class Client:
         fields: str = "",
         limit: int = 500,
         resource_version: str = "",
+        most: int | None = None,
     ) -> Listing[T]:
         """All objects, of one namespace or of all of them (`None`), fetched page by page.
 
-        Raises `Gone` if the pages took so long that their snapshot is no longer kept.
+        Raises `Gone` if the pages took so long that their snapshot is no longer kept,
+        `UnreadableObject` if not all of them can be read, and `TooLarge` if they have more bytes
+        than `most`.
         """
         whole: Listing[T] = Listing(items=[])
         async for page in self.pages(
@@ -144,8 +149,16 @@ class Client:
             limit=limit,
             resource_version=resource_version,
         ):
+            if page.unreadable:
+                raise UnreadableObject(page.unreadable[0])
             whole.items += page.items
+            whole.size += page.size
             whole.resource_version = page.resource_version
+            if most is not None and whole.size > most:
+                where = f" in {namespace}" if namespace else ""
+                raise TooLarge(
+                    f"all objects of kind {kind.KIND.kind}{where} have more than {most >> 20} MiB"
+                )
         return whole
 
     async def pages(
@@ -161,7 +174,7 @@ class Client:
     ) -> AsyncGenerator[Listing[T], None]:
         """The same in pages, all from one snapshot; pages that are too large come in smaller ones.
 
-        Without a `limit` it is one page.
+        Without a `limit` it is one page. What of a page cannot be read stands apart in it.
         """
         path = collection_path(kind.KIND, namespace)
         params = _present(

@@ -10,7 +10,7 @@ import msgspec
 from edgewise.kube.errors import NOT_KUBERNETES, UNREADABLE_JSON, Undecodable
 from edgewise.kube.objects import Object
 from edgewise.kube.shallow import decoded
-from edgewise.kube.watching import mend
+from edgewise.kube.unreadable import Unreadable, UnreadableObject, mend
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S")
@@ -23,6 +23,7 @@ class Listing(msgspec.Struct, Generic[T]):
     resource_version: str = ""
     continue_token: str = ""
     size: int = 0  # in bytes, as it came
+    unreadable: list[Unreadable] = []  # not among the items
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -81,7 +82,7 @@ def decode_list(kind: type[T], content: bytes) -> Listing[T]:
     try:
         document = decoded(_list_decoder(kind), content)
     except msgspec.ValidationError as error:
-        document = _one_by_one(kind, content, error)
+        return _one_by_one(kind, content, error)
     except UNREADABLE_JSON as error:
         raise Undecodable(f"the API server sent a broken list: {error}") from error
     return Listing(
@@ -100,13 +101,19 @@ def count_items(content: bytes) -> int:
         return 0  # decoding it says what is wrong
 
 
-def _one_by_one(kind: type[T], content: bytes, error: msgspec.ValidationError) -> _ListDocument[T]:
-    """Finds the odd one out, and mends it; what cannot be mended is named."""
+def _one_by_one(kind: type[T], content: bytes, error: msgspec.ValidationError) -> Listing[T]:
+    """Finds the odd one out, and mends it; what cannot be mended is named, and set aside."""
     try:
         document = decoded(_raw_lists, content)
     except UNREADABLE_JSON:
         raise Undecodable(f"the list of {kind.KIND.plural} does not fit: {error}") from error
-    return _ListDocument(
-        metadata=document.metadata,
-        items=[decode(kind, bytes(item)) for item in document.items or []],
+    metadata = document.metadata
+    listing: Listing[T] = Listing(
+        [], metadata.resource_version, metadata.continue_token, len(content)
     )
+    for item in document.items or []:
+        try:
+            listing.items.append(decode(kind, bytes(item)))
+        except UnreadableObject as one:
+            listing.unreadable.append(one.unreadable)
+    return listing

@@ -34,8 +34,12 @@ class Kind(msgspec.Struct, frozen=True):
         return path if name is None else f"{path}/{name}"
 
 
-class Record(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
-    """A part of an object: camelCase on the wire, defaults left out."""
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", gc=False):
+    """A part of an object: camelCase on the wire, defaults left out.
+
+    Values hold values, and never themselves: Python need not look for cycles among the hundreds of
+    thousands that caches hold, and stops everything while it does.
+    """
 
 
 class OwnerReference(Record):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from enum import StrEnum
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
@@ -19,10 +18,9 @@ from edgewise.kube.errors import (
 )
 from edgewise.kube.objects import Object
 from edgewise.kube.shallow import shallow
+from edgewise.kube.unreadable import Unreadable, UnreadableObject, bare, mend
 
 T = TypeVar("T", bound=Object)
-
-_log = logging.getLogger(__name__)
 
 
 class ChangeType(StrEnum):
@@ -33,11 +31,13 @@ class ChangeType(StrEnum):
 
 
 class Change(msgspec.Struct, Generic[T]):
-    """One event. A bookmark's object has nothing but the resource version in its metadata."""
+    """One event. A bookmark's object has nothing but the resource version in its metadata, and
+    one that is `unreadable` nothing but metadata."""
 
     type: ChangeType
     object: T
     size: int = 0  # of its line, in bytes; the client puts it there
+    unreadable: Unreadable | None = None
 
     @property
     def resource_version(self) -> str:
@@ -49,14 +49,9 @@ class _Envelope(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _MetadataOnly(msgspec.Struct):
-    metadata: dict[str, Any] = {}
-
-
 _envelopes = msgspec.json.Decoder(_Envelope)
 _statuses = msgspec.json.Decoder(Status)
 _bookmarks: msgspec.json.Decoder[Change[Object]] = msgspec.json.Decoder(Change[Object])
-_headers = msgspec.json.Decoder(_MetadataOnly)
 # The API server writes the type first, so one glance tells which decoder a line needs.
 _BOOKMARK = b'{"type":"BOOKMARK"'
 _ERROR = b'{"type":"ERROR"'
@@ -140,33 +135,12 @@ class ChangeDecoder(Generic[T]):
             change = msgspec.convert(envelope.type, ChangeType)
         except UNREADABLE_JSON as worse:
             raise _broken(worse) from worse
-        return Change(change, mend(self._kind, bytes(envelope.object), error))
+        try:
+            return Change(change, mend(self._kind, bytes(envelope.object), error))
+        except UnreadableObject as one:
+            found = cast(T, bare(self._kind)(metadata=one.unreadable.metadata))
+            return Change(change, found, unreadable=one.unreadable)
 
 
 def _broken(error: Exception) -> Undecodable:
     return Undecodable(f"the API server sent a broken watch event: {error}")
-
-
-def mend(kind: type[T], document: bytes, error: msgspec.ValidationError) -> T:
-    """What its type can still make of an object, or an error that names the object."""
-    broken = undecodable(kind, document, error)
-    try:
-        mended = kind.mended(document)
-    except UNREADABLE_JSON:
-        mended = None
-    if mended is None:
-        raise broken from error
-    _log.warning("%s; the part that does not fit is ignored", broken)
-    return mended
-
-
-def undecodable(
-    kind: type[Object], document: bytes | msgspec.Raw, error: msgspec.ValidationError
-) -> Undecodable:
-    """Names the object that does not fit its type, so that somebody can repair it."""
-    try:
-        metadata = _headers.decode(document).metadata
-    except UNREADABLE_JSON:
-        metadata = {}
-    name = "/".join(filter(None, (metadata.get("namespace"), metadata.get("name"))))
-    return Undecodable(f"{kind.KIND.kind} {name} does not fit its type: {error}")

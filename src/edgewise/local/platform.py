@@ -71,6 +71,11 @@ class Program:
             raise RuntimeError(f"{self.name} is not running")
         return self._process.pid
 
+    @property
+    def ended(self) -> bool:
+        """By itself: nobody stopped it."""
+        return self._process is not None and self._process.returncode is not None
+
     async def start(self, *, within: float = 60.0) -> None:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -92,16 +97,16 @@ class Program:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http:
             while True:
                 if self._process is not None and self._process.returncode is not None:
-                    raise StartFailed(f"{self.name} ended at once: {self._last_words()}")
+                    raise StartFailed(f"{self.name} ended at once: {self.last_words()}")
                 if await answers(http, self._health):
                     return
                 if asyncio.get_running_loop().time() > deadline:
                     raise StartFailed(
-                        f"{self.name} was not ready after {within:.0f} s: {self._last_words()}"
+                        f"{self.name} was not ready after {within:.0f} s: {self.last_words()}"
                     )
                 await asyncio.sleep(0.02)
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it wrote nothing"
 
@@ -171,7 +176,15 @@ async def running_platform(
             async with asyncio.TaskGroup() as starting:
                 for program in programs:
                     starting.create_task(program.start())
-            yield platform
+            try:
+                yield platform
+            except Exception as error:
+                # Whatever failed in the block, this is why.
+                if dead := [program for program in programs if program.ended]:
+                    raise StartFailed(
+                        f"{dead[0].name} ended by itself: {dead[0].last_words()}"
+                    ) from error
+                raise
         finally:
             await asyncio.gather(*(program.stop() for program in programs))
     finally:

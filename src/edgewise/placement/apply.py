@@ -15,7 +15,7 @@ from edgewise.api.placement import (
     LatencyPlacementStatus,
     Sentinel,
 )
-from edgewise.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from edgewise.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound
 from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Key
 from edgewise.placement.draft import Promote
@@ -94,8 +94,11 @@ class Writer:
         try:
             await self._api.create(pod)
         except AlreadyExists:
-            await self._api.get(Pod, sentinel.name, self._namespace)
-        except (Forbidden, Invalid) as error:
+            found = await self._api.get(Pod, sentinel.name, self._namespace)
+            if controlling_owner(found) != self._placement.metadata.uid:
+                words = f"there is another pod {sentinel.name}, which is no sentinel"
+                self.refused[sentinel.name] = Refusal(False, words, taken=True)
+        except (BadRequest, Forbidden, Invalid) as error:  # webhooks of others answer 400, too
             words = shorten(without_name(str(error), sentinel.name))
             self.refused[sentinel.name] = Refusal("exceeded quota" in str(error), words)
 

@@ -27,6 +27,7 @@ class BrokerUrl(msgspec.Struct, frozen=True, kw_only=True):
         try:
             parts = urlsplit(text)
             port = parts.port
+            (parts.hostname or "").encode("idna")  # as it will be looked up
         except ValueError:
             parts, port = urlsplit(""), None
         if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/"):

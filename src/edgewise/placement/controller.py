@@ -25,6 +25,7 @@ from edgewise.placement.plan import Plan, plan
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.watches import CacheView, mapped
+from edgewise.workloads.node_changes import NodeChanges
 
 
 def placement_of_label(obj: Object, _: CacheView) -> Iterable[Key]:
@@ -37,25 +38,35 @@ def placements_of_target(deployment: Deployment, cache: CacheView) -> Iterable[K
     return [each.key for each in cache[LatencyPlacement].by(by_target, key)]
 
 
-def all_placements(_: Node, cache: CacheView) -> Iterable[Key]:
-    return [each.key for each in cache[LatencyPlacement]]
+def node_facts(node: Node) -> object:
+    """What of a node a placement looks at."""
+    ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    return ready, dict(node.metadata.labels), node.spec
 
 
 class PlacementController(Controller[LatencyPlacement]):
     workers = 4
     wakes_on_status = False
-    watches = (
-        mapped(Pod, placement_of_label, labels=NAME_LABEL),
-        mapped(ReplicaSet, placement_of_label, labels=NAME_LABEL),
-        mapped(Deployment, placements_of_target),
-        mapped(Node, all_placements),
-    )
 
     def __init__(self, board: VoteBoard, *, metrics: PlacementMetrics | None = None) -> None:
         self._board = board
         self._metrics = metrics or PlacementMetrics()
         self._memory: dict[Key, Memory] = {}
+        self._nodes = NodeChanges(node_facts)
+        self.watches = (
+            mapped(Pod, placement_of_label, labels=NAME_LABEL),
+            mapped(ReplicaSet, placement_of_label, labels=NAME_LABEL),
+            mapped(Deployment, placements_of_target),
+            mapped(Node, self.placements_of_node),
+        )
         board.on_news(lambda key: self.wake(key))  # noqa: PLW0108 - given later
+
+    def placements_of_node(self, node: Node, cache: CacheView) -> Iterable[Key]:
+        """All, if something changed that they look at: nodes report every few seconds, and each
+        report would have every placement look at every node."""
+        if not self._nodes.matters(node.key, cache[Node].get(node.key)):
+            return ()
+        return [each.key for each in cache[LatencyPlacement]]
 
     async def reconcile(self, placement: LatencyPlacement) -> Requeue | None:
         if placement.metadata.deleting:

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 
 from edgewise.kube.client import Client
-from edgewise.kube.errors import KubeError
+from edgewise.kube.errors import UNREADABLE_JSON, KubeError
 from edgewise.placement.board import VoteBoard
 from edgewise.placement.reports import Summary
 from edgewise.placement.reports_secret import (
@@ -78,9 +78,9 @@ class Listening:
             if boot and summary.boot != boot:
                 # It was started again: nothing of before counts.
                 boot, after = summary.boot, 0
-                continue
-            boot, after = summary.boot, summary.version
-            self._board.take(summary)
+            else:
+                boot, after = summary.boot, summary.version
+                self._board.take(summary)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _ask(self, access: ReportsAccess, after: int) -> Summary:
@@ -98,7 +98,7 @@ class Listening:
             return _summaries.decode(content)
         except (aiohttp.ClientError, OSError, TimeoutError):
             raise Unheard("the program for reports does not answer") from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE_JSON:
             raise Unheard("the program for reports answers something unreadable") from None
 
 

@@ -157,9 +157,7 @@ def _problem(placement: LatencyPlacement, deployment: Deployment | None, cache: 
             f"the pod template of Deployment {spec.target.name} has no label "
             f"{NAME_LABEL}: {meta.name}; add it"
         )
-    if spec.mode == "Sentinel" and (deployment.spec.get("strategy") or {}).get("type") == (
-        "Recreate"
-    ):
+    if (deployment.spec.get("strategy") or {}).get("type") == "Recreate":
         return (
             f"Deployment {spec.target.name} has the strategy Recreate: its pods may not run side "
             "by side, as sentinels do"

@@ -67,6 +67,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     quota: bool
     words: str
+    taken: bool = False  # another pod has its name: the next one gets another
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):

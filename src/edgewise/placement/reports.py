@@ -40,6 +40,8 @@ MOST_REMEMBERED = 512
 MOST_TOLD = 10_000
 # Clocks of those who make and check keys may differ by so much.
 SKEW = 30.0
+# How often clients are forgotten whose keys are over.
+FORGOTTEN_EVERY = 60.0
 # A client whose reports are all late for so long is not behind, but has another clock.
 FORGIVEN_SECONDS = 60.0
 
@@ -195,11 +197,13 @@ class _Placement:
         self.pods: dict[str, Ballot] = {}
         self.nodes: dict[str, Ballot] = {}
         self.version = 0
+        self._forgotten_at = 0.0
 
     def client(self, report: Report, now: float) -> _Client | None:
         known = self.clients.get(report.client)
         if known is None:
-            if len(self.clients) >= MOST_CLIENTS:
+            if now >= self._forgotten_at + FORGOTTEN_EVERY:
+                self._forgotten_at = now
                 self._forget(now)
             if len(self.clients) >= MOST_CLIENTS:
                 return None
@@ -248,7 +252,9 @@ class Reports:
     def set_pod(self, namespace: str, name: str, pod: PodKnown | None) -> None:
         key = (namespace, name)
         known = self._pods.get(key)
-        if known is not None and (pod is None or pod.uid != known.uid):
+        if known is not None and (
+            pod is None or (pod.uid, pod.placement) != (known.uid, known.placement)
+        ):
             placement = self._placements.get((namespace, known.placement))
             if placement is not None:
                 placement.pods.pop(known.uid, None)

@@ -8,6 +8,7 @@ token are made once; the program writes its addresses each time it starts.
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 
 import msgspec
@@ -20,6 +21,8 @@ NAMESPACE = "edgewise-system"
 NAME = "edgewise-reports"
 KEY, TOKEN, URL, BROKER = "key", "token", "url", "broker"
 BYTES = 32
+# It goes into a header: one that was written by hand may end with a line feed.
+_TOKEN = re.compile(rb"[!-~]{16,512}")
 
 
 class UnusableReportsSecret(Exception):
@@ -38,14 +41,14 @@ class ReportsAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 def access_of(secret: Secret) -> ReportsAccess:
     key, token = secret.data.get(KEY, b""), secret.data.get(TOKEN, b"")
-    if len(key) < BYTES // 2 or len(token) < BYTES // 2:
+    if len(key) < BYTES // 2 or not _TOKEN.fullmatch(token):
         raise UnusableReportsSecret(
             f"the Secret {secret.key} has no usable `{KEY}` and `{TOKEN}`: delete it, and the "
             "program for reports makes a new one (all report keys end with it)"
         )
     return ReportsAccess(
         key=key,
-        token=token.decode(errors="replace"),
+        token=token.decode(),
         url=secret.data.get(URL, b"").decode(errors="replace"),
         broker=secret.data.get(BROKER, b"").decode(errors="replace"),
     )
@@ -56,6 +59,15 @@ async def read_access(client: Client, namespace: str = NAMESPACE) -> ReportsAcce
         return access_of(await client.get(Secret, NAME, namespace))
     except NotFound:
         return None
+
+
+async def is_replaced(client: Client, namespace: str, known: ReportsAccess) -> bool:
+    """Whether what was read of the Secret does not hold any more, other than the addresses."""
+    try:
+        now = await read_access(client, namespace)
+    except UnusableReportsSecret:
+        return True
+    return now is None or (now.key, now.token) != (known.key, known.token)
 
 
 async def announce(client: Client, namespace: str, *, url: str, broker: str) -> ReportsAccess:

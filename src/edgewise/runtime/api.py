@@ -88,13 +88,19 @@ class Api:
         return obj
 
     async def list(
-        self, kind: type[T], namespace: str | None = None, *, labels: str = "", fields: str = ""
+        self,
+        kind: type[T],
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        most: int | None = None,
     ) -> Listing[T]:
-        """A live list, for kinds that are not worth a cache."""
+        """A live list, for kinds that are not worth a cache; of at most so many bytes."""
         return await self._call(
             "list",
             kind,
-            lambda: self._client.list(kind, namespace, labels=labels, fields=fields),
+            lambda: self._client.list(kind, namespace, labels=labels, fields=fields, most=most),
         )
 
     # Writing ------------------------------------------------------------------------

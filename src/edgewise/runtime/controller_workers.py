@@ -12,6 +12,7 @@ from typing import Any
 
 from edgewise.kube.errors import KubeError
 from edgewise.kube.objects import Key, Object
+from edgewise.kube.unreadable import Unreadable
 from edgewise.runtime.api import Api
 from edgewise.runtime.caching.cache import Cache
 from edgewise.runtime.caching.shared_caches import SharedCaches
@@ -22,6 +23,7 @@ from edgewise.runtime.queue import QueueClosed, WorkQueue
 from edgewise.runtime.reconciling import CURRENT, Reconciling
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import ReconcileError, When, retry_for
+from edgewise.runtime.unreadable_neighbours import HeldBack, UnreadableNeighbours
 from edgewise.runtime.watches import CacheView, Watch, itself
 
 # "Try again now" is believed so often in a row; then it is given time.
@@ -86,6 +88,9 @@ class ControllerWorkers:
             cache: Cache[Any] = caches.of(watch.kind, watch.selection)
             self._watched.append((watch, cache))
             cache.subscribe(partial(self._changed, watch, number == 0))
+        self._unreadable = UnreadableNeighbours(controller, self._watched)
+        for _, cache in self._watched:
+            cache.on_left_out(self._readability_changed)
 
     # What fills the queue -----------------------------------------------------------
 
@@ -107,6 +112,8 @@ class ControllerWorkers:
         for watch, cache in self._watched:
             for obj in cache:
                 self._add_concerned(watch, obj, bulk=True)
+        for key in self._watched[0][1].left_out:
+            self.queue.add(key, bulk=True)
 
     def _add_concerned(self, watch: Watch, obj: Object, *, bulk: bool) -> None:
         try:
@@ -122,6 +129,12 @@ class ControllerWorkers:
                 watch.kind.KIND.kind,
                 obj.key,
             )
+
+    def _readability_changed(self, unreadable: Unreadable) -> None:
+        """Rare enough to look at all: who had to wait goes on, and who has to is told why."""
+        if self._accepting:
+            self.queue.add(unreadable.key, bulk=True)  # who may be gone now
+            self.add_all()
 
     # What empties it ----------------------------------------------------------------
 
@@ -178,6 +191,9 @@ class ControllerWorkers:
         reconciling = Reconciling(self.name, key)
         token = CURRENT.set(reconciling)
         try:
+            if (waits_for := self._unreadable.holding(key)) is not None:
+                self._hold(key, waits_for)
+                return
             async with asyncio.timeout(self.controller.timeout):
                 await self._api.settle(reconciling)
                 answer = await self.controller.reconcile_key(key)
@@ -196,6 +212,13 @@ class ControllerWorkers:
         finally:
             CURRENT.reset(token)
             self._took(self._monotonic() - started)
+
+    def _hold(self, key: Key, waits_for: HeldBack) -> None:
+        """Whatever was decided without it would be decided as if it were not there."""
+        self._outcomes[When.CHANGE.value].inc()
+        self.queue.forget(key)
+        self.controller.events.warning(waits_for.regarding, "Unreadable", waits_for.sentence)
+        self._log.info("%s waits: %s", key, waits_for.sentence)
 
     def _succeeded(self, key: Key, answer: Any) -> None:
         if not _can_be_followed(answer):

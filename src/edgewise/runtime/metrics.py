@@ -66,6 +66,12 @@ class Metrics:
             "edgewise_watch_events", "Changes that the watch brought.", ["cache"], **new
         )
         self.cache_objects = Gauge("edgewise_cache_objects", "Objects held.", ["cache"], **new)
+        self.cache_unreadable = Gauge(
+            "edgewise_cache_unreadable_objects",
+            "Objects left out because they do not fit their type.",
+            ["cache"],
+            **new,
+        )
         self.cache_age = Gauge(
             "edgewise_cache_age_seconds",
             "Since the API server was last heard about this kind; infinite before that.",
@@ -98,6 +104,7 @@ class Metrics:
             self.list_seconds,
             self.watch_events,
             self.cache_objects,
+            self.cache_unreadable,
             self.cache_age,
         ):
             metric.remove_by_labels({"cache": name})

@@ -40,6 +40,8 @@ class Watch(msgspec.Struct, frozen=True):
     kind: type[Object]
     selection: Selection
     route: Route
+    # The same for one that cannot be read and has nothing but metadata: those keys have to wait.
+    unread: Route | None = None
 
 
 def owned(
@@ -56,13 +58,31 @@ def mapped(
     namespace: str | None = None,
     labels: str = "",
     fields: str = "",
+    unread: Callable[[Object, CacheView], Iterable[Key]] | None = None,
 ) -> Watch:
-    """Objects that concern whatever keys `by(obj, cache)` names."""
+    """Objects that concern whatever keys `by(obj, cache)` names.
+
+    One that cannot be read has nothing but metadata, and keeps the keys that it concerns from
+    being reconciled, or all of its namespace if `by` cannot tell; `unread` says it better.
+    """
 
     def route(obj: T, _: Kind, cache: CacheView) -> Iterable[Key]:
         return by(obj, cache)
 
-    return Watch(kind, Selection(namespace, labels, fields), route)
+    def unread_route(obj: Object, _: Kind, cache: CacheView) -> Iterable[Key]:
+        return unread(obj, cache) if unread is not None else ()
+
+    return Watch(
+        kind,
+        Selection(namespace, labels, fields),
+        route,
+        unread_route if unread is not None else None,
+    )
+
+
+def nobody(_: Object, __: CacheView) -> Iterable[Key]:
+    """For kinds whose absence leads to nothing that could be regretted."""
+    return ()
 
 
 def read(

@@ -19,7 +19,7 @@ from edgewise.kube.objects import Key, Object
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import TryAgainNow
-from edgewise.runtime.watches import CacheView, Watch, mapped, read
+from edgewise.runtime.watches import CacheView, Watch, mapped, nobody, read
 from edgewise.sessions import names
 from edgewise.sessions.apply import SessionWriter
 from edgewise.sessions.indexes.decoded_sessions import DecodedSessions
@@ -124,7 +124,8 @@ class SessionController(Controller[RawSession]):
             mapped(Pod, self._suspecting(session_of_pod), labels=names.POD_TEMPLATE),
             mapped(Lease, session_of_label, labels=names.TEMPLATE_UID),
             mapped(SessionTemplate, sessions_of_template),
-            mapped(PortClaim, self._suspecting(session_of_claim)),
+            # Its name is its port, which stays taken.
+            mapped(PortClaim, self._suspecting(session_of_claim), unread=nobody),
             mapped(Node, sessions_on_lost_node),
             read(ResourceQuota),
             *(

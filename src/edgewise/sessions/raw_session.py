@@ -25,7 +25,7 @@ class _SpecHeader(Record):
 _headers = msgspec.json.Decoder(_SpecHeader)
 
 
-class RawSession(Object, kw_only=True, dict=True):
+class RawSession(Object, kw_only=True, dict=True, gc=True):
     """A Session whose spec and status are still text. One that somebody has written nonsense
     into does not keep the others from being listed."""
 

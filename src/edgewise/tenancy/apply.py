@@ -9,15 +9,38 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.tenancy import OWNER_UID, PARENT, TENANT, TENANT_UID, SubNamespace, Tenant
-from edgewise.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from edgewise.api.tenancy import (
+    DISABLED,
+    MANAGED,
+    OWNER_UID,
+    PARENT,
+    TENANT,
+    TENANT_UID,
+    SubNamespace,
+    Tenant,
+)
+from edgewise.kube.dynamic import dynamic
+from edgewise.kube.errors import (
+    UNREADABLE_JSON,
+    AlreadyExists,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooLarge,
+)
 from edgewise.kube.kinds.core import Namespace
 from edgewise.kube.kinds.rbac import RbacSubject, RoleBinding
 from edgewise.kube.objects import Object
 from edgewise.runtime.api import Api
-from edgewise.runtime.retry import TryAgainAfter
-from edgewise.tenancy.inheriting import copy_of, inheritable, types_of
-from edgewise.tenancy.names import INHERITED, KEPT, SUBJECTS, SUSPENDED
+from edgewise.runtime.retry import TryAgainNow
+from edgewise.tenancy.inheriting import (
+    MOST_INHERITED,
+    content,
+    copy_of,
+    inheritable,
+    types_of,
+)
+from edgewise.tenancy.names import COPY_OF, EARLY, INHERITED, KEPT, SUBJECTS, SUSPENDED
 from edgewise.tenancy.orders import (
     Correct,
     Create,
@@ -32,6 +55,8 @@ from edgewise.tenancy.quota.reading import enforced_patch, hard_patch, new_quota
 from edgewise.tenancy.quota.tree_quota import NewAccount, SetEnforced, SetHard
 
 AT_ONCE = 16
+# Of what the API server said, in a condition.
+LONGEST = 1024
 
 
 async def at_once(most: int, calls: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -59,6 +84,9 @@ class Outcome(msgspec.Struct):
     refused: str = ""  # why the API server does not take the quota
     # Objects that could not be copied or emptied, each with a sentence.
     troubles: list[str] = msgspec.field(default_factory=list)
+    # Namespaces of which the API server refused something, and why: the rest of the tree goes on.
+    stuck: dict[str, str] = msgspec.field(default_factory=dict)
+    undone: set[tuple[str, str]] = msgspec.field(default_factory=set)  # as in Tree
 
 
 class Writer:
@@ -68,8 +96,18 @@ class Writer:
     async def carry_out(self, orders: Sequence[Order]) -> Outcome:
         """All of one round: they do not depend on each other."""
         outcome = Outcome()
-        await at_once(AT_ONCE, [self._carry_out(each, outcome) for each in orders])
+        await at_once(AT_ONCE, [self._try(each, outcome) for each in orders])
         return outcome
+
+    async def _try(self, order: Order, outcome: Outcome) -> None:
+        try:
+            await self._carry_out(order, outcome)
+        except (Forbidden, Invalid, TooLarge) as error:
+            place = place_of(order)
+            if not place:
+                raise
+            outcome.stuck[place] = str(error)[:LONGEST]
+            outcome.undone.add((place, step_of(order)))
 
     async def _carry_out(self, order: Order, outcome: Outcome) -> None:
         match order:
@@ -93,7 +131,8 @@ class Writer:
             await self._api.create(made)
         except AlreadyExists:
             if not isinstance(made, Namespace):
-                raise
+                await self._make_way(made, outcome)
+                return
             found = await self._api.get(Namespace, made.metadata.name)
             if any(
                 found.metadata.labels.get(label) != made.metadata.labels.get(label)
@@ -104,6 +143,24 @@ class Writer:
             # While a namespace ends nothing can be made in it; its own change wakes us.
             if "being terminated" not in str(error):
                 raise
+
+    async def _make_way(self, made: Object, outcome: Outcome) -> None:
+        """Something has the name of what the operator keeps. If the cache is only behind, the next
+        round sees it; what people of the tenant made becomes ours, finalizers and all."""
+        if made.metadata.labels.get(MANAGED) != "true":
+            raise TryAgainNow(f"{made.KIND.kind} {made.key} is there already")
+        name, namespace = made.metadata.name, made.metadata.namespace
+        # Only its metadata: whatever else they wrote must not keep us from reading it.
+        found = await self._api.get(dynamic(made.KIND), name, namespace)
+        if found.metadata.labels.get(MANAGED) != "true":
+            meta = {"labels": made.metadata.labels, "finalizers": [], "ownerReferences": []}
+            await self._api.patch(found, {**content(made), "metadata": meta})
+            outcome.troubles.append(
+                f"{made.KIND.kind} {made.key} had the name of what the operator keeps there, and "
+                "is the operator's now"
+            )
+        # As it is ours, the cache takes it in, and the next round sees it.
+        await self._api.get(type(made), name, namespace)
 
     async def _sweep(self, found: Namespace | Tenant) -> None:
         if not await self._asked_for(found):
@@ -154,67 +211,136 @@ class Writer:
         for binding in (await self._api.list(RoleBinding, name)).items:
             if binding.metadata.name == KEPT:
                 continue  # it has the operator in it, and follows its own rule
-            patch = emptied(binding) if order.suspended else filled(binding)
-            if patch is None:
-                continue
             try:
-                await self._api.patch(binding, patch)
+                if order.suspended:
+                    await self._empty(binding, outcome)
+                else:
+                    await self._fill(binding, outcome)
             except Forbidden as error:
                 outcome.troubles.append(
                     f"RoleBinding {name}/{binding.metadata.name} has more rights than an owner, "
                     f"so it stays as it is: {error}"
                 )
-        mark = {"metadata": {"annotations": {SUSPENDED: "true" if order.suspended else None}}}
+            except (Invalid, TooLarge) as error:
+                if not order.suspended:
+                    raise
+                # The others are emptied all the same.
+                outcome.troubles.append(
+                    f"RoleBinding {name}/{binding.metadata.name} stays as it is: {error}"
+                )
+        held = "true" if DISABLED in order.namespace.metadata.labels else EARLY
+        mark = {"metadata": {"annotations": {SUSPENDED: held if order.suspended else None}}}
         await self._api.patch(order.namespace, mark)
+
+    async def _empty(self, binding: RoleBinding, outcome: Outcome) -> None:
+        patch = emptied(binding)
+        if patch is None:
+            return
+        try:
+            await self._api.patch(binding, patch)
+        except Invalid as error:
+            # More than an annotation holds: whoever is disabled has no rights, whatever it costs.
+            await self._api.patch(binding, without_subjects(binding))
+            outcome.troubles.append(
+                f"RoleBinding {binding.key} had more subjects than can be kept, so they are gone "
+                f"for good: {error}"
+            )
+
+    async def _fill(self, binding: RoleBinding, outcome: Outcome) -> None:
+        if SUBJECTS not in binding.metadata.annotations:
+            return
+        try:
+            patch = filled(binding)
+            await self._api.patch(binding, patch)
+        except (*UNREADABLE_JSON, Invalid) as error:
+            # People of the tenant wrote it, before it was disabled. It holds up nobody.
+            await self._api.patch(binding, without_subjects(binding))
+            outcome.troubles.append(
+                f"what is kept on RoleBinding {binding.key} are no subjects, so it has none: "
+                f"{error}"
+            )
 
     # Copies -------------------------------------------------------------------------
 
     async def _inherit(self, order: Inherit, outcome: Outcome) -> None:
         for kind in types_of(order.kinds):
-            for original in (await self._api.list(kind, order.parent)).items:
+            found = await self._api.list(kind, order.parent, most=MOST_INHERITED)
+            for original in found.items:
                 if inheritable(original):
                     copy = copy_of(original, order.namespace.metadata.name, kept=False)
-                    await self.copy(copy, outcome.troubles)
+                    await self.copy(copy, outcome.troubles, outcome.troubles)
         mark = {"metadata": {"annotations": {INHERITED: order.mark}}}
         await self._api.patch(order.namespace, mark)
 
-    async def copy(self, made: Object, troubles: list[str]) -> None:
+    async def copy(self, made: Object, troubles: list[str], namesakes: list[str]) -> None:
         try:
             await self._api.create(made)
         except AlreadyExists:
-            return  # a namesake is left alone
+            if not await self._is_copied(made):
+                namesakes.append(
+                    f"{made.KIND.kind} {made.key} was there before its parent's, and is left alone"
+                )
         except (Forbidden, Invalid) as error:
             troubles.append(f"{made.KIND.kind} {made.key} could not be copied: {error}")
 
+    async def _is_copied(self, made: Object) -> bool:
+        """Whether what is there is a copy of the same original; or is gone again."""
+        meta = made.metadata
+        try:
+            found = await self._api.get(type(made), meta.name, meta.namespace)
+        except NotFound:
+            return True
+        return found.metadata.annotations.get(COPY_OF) == meta.annotations.get(COPY_OF)
+
+
+def place_of(order: Order) -> str:
+    """The namespace that an order is about; empty: more than one."""
+    match order:
+        case Create(about) | Correct(about, _):
+            return about.metadata.namespace or about.metadata.name
+        case Suspend(namespace, _) | Inherit(namespace, _, _, _):
+            return namespace.metadata.name
+    return ""
+
+
+def step_of(order: Order) -> str:
+    """Which of the steps towards a namespace an order is: what it writes, for plain ones."""
+    match order:
+        case Create(about) | Correct(about, _):
+            return about.KIND.kind
+    return type(order).__name__
+
 
 def emptied(binding: RoleBinding) -> dict[str, object] | None:
-    """The subjects go into an annotation, word for word; a second time changes nothing."""
-    if SUBJECTS in binding.metadata.annotations or not binding.subjects:
+    """The subjects go into an annotation, word for word; a second time changes nothing.
+
+    An annotation that is there beside subjects is not ours: whoever writes RoleBindings could
+    otherwise have theirs left alone.
+    """
+    if not binding.subjects:
         return None
     kept = json.dumps(msgspec.to_builtins(binding.subjects))
+    return _with_subjects(binding, [], kept)
+
+
+def filled(binding: RoleBinding) -> dict[str, object]:
+    """The subjects that are kept; whatever cannot be read is raised."""
+    kept = binding.metadata.annotations[SUBJECTS]
+    subjects = msgspec.json.decode(kept, type=list[RbacSubject])
+    return _with_subjects(binding, msgspec.to_builtins(subjects), None)
+
+
+def without_subjects(binding: RoleBinding) -> dict[str, object]:
+    return _with_subjects(binding, [], None)
+
+
+def _with_subjects(
+    binding: RoleBinding, subjects: list[Any], kept: str | None
+) -> dict[str, object]:
     return {
         "metadata": {
             "resourceVersion": binding.metadata.resource_version,
             "annotations": {SUBJECTS: kept},
         },
-        "subjects": [],
-    }
-
-
-def filled(binding: RoleBinding) -> dict[str, object] | None:
-    kept = binding.metadata.annotations.get(SUBJECTS)
-    if kept is None:
-        return None
-    try:
-        subjects = msgspec.json.decode(kept, type=list[RbacSubject])
-    except msgspec.DecodeError as error:
-        raise TryAgainAfter(
-            f"the subjects kept on RoleBinding {binding.key} cannot be read: {error}", 60.0
-        ) from error
-    return {
-        "metadata": {
-            "resourceVersion": binding.metadata.resource_version,
-            "annotations": {SUBJECTS: None},
-        },
-        "subjects": msgspec.to_builtins(subjects),
+        "subjects": subjects,
     }

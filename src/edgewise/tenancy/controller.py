@@ -39,7 +39,7 @@ from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import TryAgainNow
-from edgewise.runtime.watches import CacheView, Watch, mapped
+from edgewise.runtime.watches import CacheView, Watch, mapped, nobody
 from edgewise.tenancy import parameters
 from edgewise.tenancy.apply import AT_ONCE, Outcome, Writer, at_once
 from edgewise.tenancy.following import Follower
@@ -96,6 +96,12 @@ def tree_of_quota(obj: TenantResourceQuota, _: CacheView) -> Iterable[Key]:
     return (Key("", obj.metadata.name),)
 
 
+def tree_of_unread_tenant(obj: Object, cache: CacheView) -> Iterable[Key]:
+    """Without its Tenant a subtree would look like one that lost it; the labels of its namespace
+    still say where it hangs."""
+    return (Key("", root_of(obj.metadata.name, cache)),)
+
+
 def all_trees(_: Object, cache: CacheView) -> Iterable[Key]:
     return [each.key for each in cache[Tenant] if each.spec.parent is None]
 
@@ -105,6 +111,7 @@ class TenantController(Controller[Tenant]):
     workers = 32
     wakes_on_status = False
     watches: tuple[Watch, ...] = (
+        mapped(Tenant, nobody, unread=tree_of_unread_tenant),
         mapped(SubNamespace, tree_of_namespaced),
         mapped(SliceClaim, tree_of_namespaced),
         mapped(Namespace, trees_of_namespace, labels=TENANT_UID),
@@ -140,7 +147,10 @@ class TenantController(Controller[Tenant]):
         self._around: Surroundings | None = None
         self._foreign: dict[str, set[str]] = {}
         self._refused: dict[str, tuple[int, str]] = {}
+        self._stuck: dict[str, int] = {}  # how often in a row something of a tree was refused
         self._fixed_doors: frozenset[Door] = frozenset()
+        self._told_by: ClusterRole | None = None
+        self._told = parameters_in({})
 
     def start(self, cache: CacheView) -> None:
         self._trees.follow(cache)
@@ -162,28 +172,43 @@ class TenantController(Controller[Tenant]):
         self._quotas.unsettle(name)
         await self._look_for_foreign(name)
         around = await self._surroundings()
+        stuck: dict[str, str] = {}
+        undone: frozenset[tuple[str, str]] = frozenset()
         for _ in range(MOST_ROUNDS):
-            tree = await self._observe(tenant, around)
+            seen = await self._observe(tenant, around)
+            tree = msgspec.structs.replace(seen, stuck=stuck, undone=undone)
             decided = plan(tree, self.clock())
             if not decided.orders:
                 self._trees.rest(name, decided.rested)
                 break
-            self._learn(tree, await writer.carry_out(decided.orders))
+            outcome = await writer.carry_out(decided.orders)
+            stuck |= outcome.stuck
+            undone |= outcome.undone
+            self._learn(tree, outcome)
         else:
             raise TryAgainNow(f"the tree of {name} takes more than {MOST_ROUNDS} rounds")
-        troubles: list[str] = []
         wake = partial(self.wake, tenant.key)
-        followed = await self._follower.follow(tree, self.api, wake, troubles)
-        self._report(tree.tenant, troubles)
+        followed = await self._follower.follow(tree, self.api, wake)
+        if followed.uncopied:
+            tree = msgspec.structs.replace(tree, uncopied=followed.uncopied)
+            decided = plan(tree, self.clock())
         await self._say(tree, decided)
         if decided.quota_settled:
             found = [branch.quota for branch in tree.branches.values()]
             self._quotas.settle(name, [each for each in found if each is not None])
-        waits = any(child not in tree.gone for child in unnamed(tree))
-        if waits or not followed:
-            delay = LOOK_FOR_PODS if waits else LOOK_AT_ORIGINALS
-            return Requeue(delay=delay, moment=decided.wake_at)
-        return Requeue.at(decided.wake_at)
+        delays = [self._rest(name)] if stuck else []
+        if not stuck:
+            self._stuck.pop(name, None)
+        if any(child not in tree.gone for child in unnamed(tree)):
+            delays.append(LOOK_FOR_PODS)
+        if not followed.complete:
+            delays.append(LOOK_AT_ORIGINALS)
+        return Requeue(delay=min(delays, default=None), moment=decided.wake_at)
+
+    def _rest(self, root: str) -> float:
+        """How long until what was refused is tried again, if nothing changes before."""
+        times = self._stuck[root] = self._stuck.get(root, 0) + 1
+        return self.backoff.delay(times)
 
     # Looking ------------------------------------------------------------------------
 
@@ -258,7 +283,10 @@ class TenantController(Controller[Tenant]):
 
     def _parameters(self) -> Parameters:
         found = self.cache[ClusterRole].find(parameters.NAME)
-        return parameters_in(found.metadata.annotations if found is not None else {})
+        if found is not self._told_by:
+            self._told_by = found
+            self._told = parameters_in(found.metadata.annotations if found is not None else {})
+        return self._told
 
     async def _doors_of(self, namespace: str, name: str) -> set[Door]:
         """Of a Service, which keeps its address."""
@@ -317,6 +345,7 @@ class TenantController(Controller[Tenant]):
         is gone, goes too."""
         self._foreign.pop(name, None)
         self._refused.pop(name, None)
+        self._stuck.pop(name, None)
         self._follower.forget(name)
         self._trees.forget(name)
         self._quotas.unsettle(name)

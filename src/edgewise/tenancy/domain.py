@@ -24,6 +24,7 @@ from edgewise.tenancy.runtime_class import BY_WEBHOOK, webhook
 from edgewise.tenancy.slices import rights as slice_rights
 from edgewise.tenancy.slices.claim_controller import SliceClaimController
 from edgewise.tenancy.slices.controller import SliceController
+from edgewise.tenancy.slices.pinning import PIN_PODS
 from edgewise.tenancy.slices.webhooks import webhooks as slice_webhooks
 
 
@@ -52,7 +53,7 @@ TENANCY = Domain(
     build=build,
     options=(BY_WEBHOOK,),
     cluster_objects=(*ROLES, *request_roles.ROLES, *POLICIES),
-    mutating_policies=SET_RUNTIME_CLASS,
+    mutating_policies=(*SET_RUNTIME_CLASS, *PIN_PODS),
     settings=(PARAMETERS,),
     rights=(*RIGHTS, *request_roles.RIGHTS, *slice_rights.RIGHTS),
 )

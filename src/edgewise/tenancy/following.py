@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
+
+import msgspec
 
 from edgewise.api.tenancy import MANAGED
-from edgewise.kube.errors import Forbidden, Invalid
+from edgewise.kube.errors import Forbidden, Invalid, TooLarge
+from edgewise.kube.kinds.rbac import RBAC
 from edgewise.kube.objects import Object
 from edgewise.runtime.api import Api
 from edgewise.runtime.caching.cache import Cache
@@ -14,14 +18,30 @@ from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.merge_patch import difference
 from edgewise.tenancy.apply import Writer
-from edgewise.tenancy.inheriting import COPY, content, copy_of, inheritable, same, types_of
+from edgewise.tenancy.inheriting import (
+    COPY,
+    MOST_INHERITED,
+    content,
+    copy_of,
+    inheritable,
+    same,
+    types_of,
+)
 from edgewise.tenancy.names import COPY_OF
-from edgewise.tenancy.tree.seen import Branch, Tree
+from edgewise.tenancy.tree.seen import Branch, Tree, Uncopied
 
 # How long the first lists of a tree are waited for, in seconds.
 FIRST_LIST = 2.0
+# Of what the API server said, in a condition.
+LONGEST = 1024
 
 Watched = tuple[type[Object], Selection]
+
+
+class Followed(msgspec.Struct):
+    complete: bool = True  # False: something could not be looked at, and is to be tried again
+    # Namespaces that lack something of what they inherit, and why.
+    uncopied: dict[str, Uncopied] = msgspec.field(default_factory=dict)
 
 
 class Follower:
@@ -31,27 +51,32 @@ class Follower:
         self._caches = caches
         self._open: dict[str, set[Watched]] = {}
 
-    async def follow(
-        self, tree: Tree, api: Api, wake: Callable[[], None], troubles: list[str]
-    ) -> bool:
-        """Whether all of it could be looked at; else to be tried again."""
-        heirs = [branch for branch in tree.branches.values() if _follows(branch)]
+    async def follow(self, tree: Tree, api: Api, wake: Callable[[], None]) -> Followed:
+        heirs = [branch for branch in tree.branches.values() if branch.follows]
         wanted = {each for branch in heirs for each in _watched(branch)}
         self._keep(tree.tenant.metadata.name, wanted, wake)
         await self._wait_for(wanted)
-        followed = True
+        found = Followed()
         for branch in heirs:
+            troubles: list[str] = []
+            namesakes: list[str] = []
             for kind in _types(branch):
-                unseen = [each for each in _pair(branch) if not self._cache(kind, each).synced]
+                unseen = [each for each in _pair(branch) if not self._is_followed(kind, each)]
                 if not unseen:
-                    await self._sync(branch, kind, api, troubles)
+                    await self._sync(branch, kind, api, troubles, namesakes)
+                    # Comparing writes nothing, and would hold up everybody for all of a tree.
+                    await asyncio.sleep(0)
                     continue
-                followed = False
+                found.complete = False
                 why = self._caches.error(kind, unseen[0]) or "no answer yet"
                 troubles.append(
                     f"{kind.KIND.kind} of {branch.parent} is not copied to {branch.name}: {why}"
                 )
-        return followed
+            if troubles:
+                found.uncopied[branch.name] = Uncopied(_one_sentence(troubles))
+            elif namesakes:
+                found.uncopied[branch.name] = Uncopied(_one_sentence(namesakes), on_purpose=True)
+        return found
 
     async def _wait_for(self, wanted: set[Watched]) -> None:
         """A first list takes a moment. One that is refused takes for ever, and whoever waits for it
@@ -70,7 +95,8 @@ class Follower:
     def _keep(self, root: str, wanted: set[Watched], wake: Callable[[], None]) -> None:
         before = self._open.get(root, set())
         for kind, selection in wanted - before:
-            cache = self._caches.of(kind, selection)
+            room = partial(self._room, root, (kind, selection))
+            cache = self._caches.of(kind, selection, most=room)
             cache.subscribe(lambda _, __, bulk: None if bulk else wake())
         for kind, selection in before - wanted:
             self._caches.close(kind, selection)
@@ -80,7 +106,12 @@ class Follower:
             self._open.pop(root, None)
 
     async def _sync(
-        self, branch: Branch, kind: type[Object], api: Api, troubles: list[str]
+        self,
+        branch: Branch,
+        kind: type[Object],
+        api: Api,
+        troubles: list[str],
+        namesakes: list[str],
     ) -> None:
         originals = self._cache(kind, _originals(branch))
         copies = self._cache(kind, _copies(branch))
@@ -94,12 +125,16 @@ class Follower:
             made = wanted.pop(copy.metadata.name, None)
             if made is None:
                 await api.delete(copy, propagation="Background")
-            elif not same(copy, made):
-                await self._correct(copy, made, api, troubles)
+            elif not same(copy, made) and not await self._corrected(copy, made, api, troubles):
+                # A role is bound once and for all, and what is immutable stays: such a copy is
+                # made anew. One that cannot be made is gone: it would keep what its original lost.
+                await api.delete(copy, propagation="Background")
+                await writer.copy(made, troubles, namesakes)
         for made in wanted.values():
-            await writer.copy(made, troubles)
+            await writer.copy(made, troubles, namesakes)
 
-    async def _correct(self, copy: Object, made: Object, api: Api, troubles: list[str]) -> None:
+    async def _corrected(self, copy: Object, made: Object, api: Api, troubles: list[str]) -> bool:
+        """Whether it may stay: it is as its original is now, or gives nobody a right."""
         patch = difference(content(copy), content(made))
         meta = {
             "labels": difference(copy.metadata.labels, made.metadata.labels) or {},
@@ -107,24 +142,32 @@ class Follower:
         }
         try:
             await api.patch(copy, {**(patch or {}), "metadata": meta})
-        except (Forbidden, Invalid) as error:
+        except Invalid:
+            return False
+        except Forbidden as error:
+            if copy.KIND.group == RBAC:
+                return False
             troubles.append(f"{copy.KIND.kind} {copy.key} could not follow its parent's: {error}")
+        return True
+
+    def _room(self, root: str, mine: Watched) -> int:
+        """How many bytes one cache of a tree may hold, beside the others."""
+        others = (each for each in self._open.get(root, ()) if each != mine)
+        return max(0, MOST_INHERITED - sum(self._caches.weight(*each) for each in others))
+
+    def _is_followed(self, kind: type[Object], selection: Selection) -> bool:
+        """What is too large stays as it was seen last, and nobody knows what became of it."""
+        too_large = isinstance(self._caches.error(kind, selection), TooLarge)
+        return self._cache(kind, selection).synced and not too_large
 
     def _cache(self, kind: type[Object], selection: Selection) -> Cache[Object]:
         return self._caches.of(kind, selection)
 
 
-def _follows(branch: Branch) -> bool:
-    """A disabled tenant's copies stay as they are."""
-    space = branch.source.spec.workspace if branch.source is not None else None
-    return (
-        space is not None
-        and space.sync == "Continuous"
-        and bool(space.inherit)
-        and branch.ready
-        and branch.enabled
-        and branch.binding is not None
-    )
+def _one_sentence(troubles: list[str]) -> str:
+    """The first one: a parent may have thousands of objects that cannot be copied."""
+    more = len(troubles) - 1
+    return troubles[0][:LONGEST] + (f"; and {more} more" if more else "")
 
 
 def _types(branch: Branch) -> list[type[Object]]:

@@ -24,6 +24,8 @@ INHERITED = f"{GROUP}/inherited"
 SUBJECTS = f"{GROUP}/subjects"
 # On a namespace of a disabled tenant: all of its bindings were emptied.
 SUSPENDED = f"{GROUP}/suspended"
+# As its value: they were, but the label that keeps others from being made was not there yet.
+EARLY = "early"
 
 
 def child_name(parent: str, name: str, scope: str = "Local", cluster_uid: str = "") -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from edgewise.local.clusters import LocalCluster, LocalClusterSpec, down, up
 from edgewise.local.network.delay import Delay
+from edgewise.local.spec import HOST
 
 
 def unique_name(prefix: str = "test") -> str:
@@ -30,12 +31,14 @@ def temporary_cluster(
     controllers: bool = True,
     authentication: str = "",
     places: Mapping[str, Sequence[Delay | float]] | None = None,
+    host_latency: float = 0.0,
 ) -> Iterator[LocalCluster]:
     """A cluster for as long as the block runs.
 
     `controllers=False` is an API server with etcd alone: it starts fastest, and
     nothing there changes what a test did not change. `places` says how far each node is from
-    them, in milliseconds one way, in the order of the nodes.
+    them, in milliseconds one way, in the order of the nodes; `host_latency` how far the whole
+    cluster is from the host.
     """
     name = unique_name(prefix)
     spec = LocalClusterSpec(
@@ -45,6 +48,7 @@ def temporary_cluster(
         region=region,
         controllers=controllers,
         authentication=authentication,
+        latency={HOST: host_latency} if host_latency else {},
         places={
             place: {
                 f"{name}-{number}": delay if isinstance(delay, Delay) else Delay(delay)

@@ -35,14 +35,14 @@ def test_a_fleet_goes_up_and_down_beside_bare_pods(state: Path) -> None:
     assert {"fleet_s", "bare_s", "ratio", "cpu_ratio", "down_s", "bare_down_s"} < set(figures)
     # Create, create, status; and a few for the fleet itself.
     assert 3 <= figures["writes_per_server"] <= 4
-    # Take it, delete it, its pod and the taking, and let it go.
-    assert 5 <= figures["writes_per_removal"] <= 6
+    # Delete it and its pod, and let it go; one list takes them all.
+    assert 3 <= figures["writes_per_removal"] <= 4
     assert figures["conflicts"] <= 0.1
 
 
 @pytest.mark.root
 def test_the_floor_of_the_design_is_the_same_writes_without_an_operator(state: Path) -> None:
     figures = bench("--servers", "10", "--sketch")
-    assert (figures["writes_per_server"], figures["writes_per_removal"]) == (3, 5)
+    assert (figures["writes_per_server"], figures["writes_per_removal"]) == (3, 3)
     assert figures["ratio"] > 0
     assert figures["cpu_ratio"] > 0

@@ -136,11 +136,15 @@ def held(cluster: LocalCluster, found: dict[str, list[float]]) -> None:
 
 
 async def test_ten_round_trips_to_pods(cluster: LocalCluster, addresses: dict[str, str]) -> None:
-    # Of those that begin together, none may be the first to ask where the node is: one round more.
-    seen = await asyncio.gather(
-        *(connections(cluster, address, PORT, 12) for address in addresses.values())
-    )
-    held(cluster, {pod: took for found in seen for pod, took in found.items()})
+    async def all_of_them() -> None:
+        # Of those that begin together, none may be the first to ask where the node is: one round
+        # more. Beside a busy neighbour all of a pod's may be late: then they are tried again.
+        seen = await asyncio.gather(
+            *(connections(cluster, address, PORT, 12) for address in addresses.values())
+        )
+        held(cluster, {pod: took for found in seen for pod, took in found.items()})
+
+    await eventually(all_of_them, within=90)
 
 
 async def test_ten_round_trips_through_a_service_by_its_name(

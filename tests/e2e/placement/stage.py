@@ -131,20 +131,28 @@ class Stage:
                 broker=BrokerUrl(host="127.0.0.1", port=broker.private),
                 public_broker=f"mqtt://127.0.0.1:{broker.public}",
             )
+        before = await self._reports_at()
         running = asyncio.create_task(run_reports(access, options, ended), name="reports")
         try:
 
             async def announced() -> bool:
                 if running.done():
                     await running
-                known = await read_access(self.client, self.system)
-                return known is not None and bool(known.url)
+                # One of before has left its address there.
+                return await self._reports_at() not in ("", before)
 
-            await eventually(announced, within=30, not_yet=(NotFound,))
+            await eventually(announced, within=30)
             yield
         finally:
             ended.set()
             await asyncio.wait_for(running, 30)
+
+    async def _reports_at(self) -> str:
+        try:
+            known = await read_access(self.client, self.system)
+        except NotFound:
+            return ""
+        return known.url if known is not None else ""
 
     @contextlib.asynccontextmanager
     async def operator(

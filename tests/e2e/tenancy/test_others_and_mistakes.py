@@ -13,10 +13,13 @@ import pytest
 
 from edgewise.api.tenancy import (
     Share,
+    Subject,
     SubNamespace,
     SubNamespaceSpec,
+    Tenant,
     TenantResourceQuota,
     TenantResourceQuotaSpec,
+    TenantSpec,
 )
 from edgewise.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid
 from edgewise.kube.kinds.core import (
@@ -79,9 +82,18 @@ async def test_who_is_no_tenant_is_not_concerned(tenants: LocalCluster) -> None:
 # Bad input --------------------------------------------------------------------------------
 
 BAD = {
-    "both modes": ({"workspace": {"inherit": ["RBAC"]}, "subtenant": {}}, "subtenant"),
+    "both modes": (
+        {
+            "workspace": {"inherit": ["RBAC"]},
+            "subtenant": {"owner": {"kind": "User", "name": "bob"}},
+        },
+        "choose either workspace .* or subtenant",
+    ),
     "neither mode": ({}, "choose either workspace"),
-    "an unknown kind to inherit": ({"workspace": {"inherit": ["Pod"]}}, "Unsupported value"),
+    "an unknown kind to inherit": (
+        {"workspace": {"inherit": ["Pod"]}},
+        r'inherit\[0\]: Unsupported value: "Pod": supported values: .*"RBAC"',
+    ),
     "nobody could get in": ({"workspace": {"inherit": ["Secret"]}}, "owner is needed"),
     "an amount that is none": (
         {"workspace": {"inherit": ["RBAC"]}, "resources": {"cpu": "many"}},
@@ -101,7 +113,7 @@ BAD = {
     ),
     "an owner of unknown kind": (
         {"subtenant": {"owner": {"kind": "Robot", "name": "x"}}},
-        "Unsupported value",
+        r'owner\.kind: Unsupported value: "Robot": supported values: .*"User"',
     ),
     "an account without a namespace": (
         {"subtenant": {"owner": {"kind": "ServiceAccount", "name": "x"}}},
@@ -123,6 +135,15 @@ async def test_bad_input_is_refused_with_a_sentence(tenants: LocalCluster, case:
     async with as_user(tenants.kubeconfig, "alice") as alice:
         with pytest.raises(ApiError, match=says):
             await alice.request("POST", path, body=msgspec.json.encode(body))
+
+
+@pytest.mark.parametrize("name", ["kube-system", "kube-mine", "default", "edgewise-system"])
+async def test_a_name_that_is_reserved_is_refused(tenants: LocalCluster, name: str) -> None:
+    """An administrator's slip: the tenant's owners would own what Kubernetes lives in."""
+    spec = TenantSpec(owners=[Subject(kind="User", name="mallory")])
+    async with as_user(tenants.kubeconfig) as admin:
+        with pytest.raises(Invalid, match=r"metadata\.name is reserved: names that begin with"):
+            await admin.create(Tenant.named(name, spec=spec))
 
 
 @pytest.mark.parametrize(

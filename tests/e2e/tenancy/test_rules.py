@@ -129,7 +129,7 @@ async def test_a_federated_child_carries_the_uid_of_its_cluster(rig: Rig) -> Non
     await rig.admin.get(Namespace, found)
 
 
-async def test_a_namesake_in_the_child_is_left_alone(rig: Rig) -> None:
+async def test_a_namesake_in_the_child_is_left_alone_and_reported(rig: Rig) -> None:
     await rig.tenant()
     child = await rig.child("team", workspace=RBAC_WORKSPACE)
     await rig.owner.create(ConfigMap.named("settings", child, data={"a": "own"}))
@@ -143,6 +143,16 @@ async def test_a_namesake_in_the_child_is_left_alone(rig: Rig) -> None:
 
     await eventually(copied, within=60, not_yet=(NotFound,))
     assert (await rig.owner.get(ConfigMap, "settings", child)).data == {"a": "own"}
+
+    async def reported() -> None:
+        found = {each.type: each for each in (await rig.state("team")).conditions}
+        told = [each.message for name, each in found.items() if name == "Inherited"]
+        assert told == [
+            f"ConfigMap {child}/settings was there before its parent's, and is left alone"
+        ]
+        assert found["Ready"].status == "True"
+
+    await eventually(reported, within=20)
 
 
 async def test_an_owner_reference_of_a_tenant_holds_nothing_that_ends(rig: Rig) -> None:

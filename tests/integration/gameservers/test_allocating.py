@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import aiohttp
@@ -13,13 +14,15 @@ import pytest
 
 from edgewise.api.games import Allocation, AllocationSpec
 from edgewise.client import Edgewise, NotReady
+from edgewise.gameservers import names
 from edgewise.gameservers.allocation.claiming import spec_of
 from edgewise.gameservers.allocation.errors import NoServerFree
 from edgewise.gameservers.allocation.idle_servers import candidate_of
 from edgewise.gameservers.allocation.request import AllocationRequest
 from edgewise.gameservers.allocation.revisions import MatchKey
+from edgewise.gameservers.retirement import created
 from edgewise.kube.client import Client
-from edgewise.kube.errors import AlreadyExists
+from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.server.identity.principal import Role
 from edgewise.testing.eventually import eventually
 from tests.integration.gameservers.allocating import Stage, stage
@@ -294,7 +297,20 @@ async def test_two_allocators_and_a_shrinking_fleet_race_for_the_last_idle_serve
         assert given.new
         return f"replica {number}"
 
-    async def shrink(fleet: str) -> str:
+    async def shrink_by_list(fleet: str) -> str:
+        """As a fleet does: whatever match was earlier than the list keeps its server."""
+        name, namespace = f"{fleet}-1", scene.rig.namespace
+        spec = AllocationSpec(retires={name: uids[fleet]}, retired=True, fleet=fleet)
+        made = await scene.rig.direct.create(
+            Allocation.named(names.retiring(name), namespace, spec=spec)
+        )
+        with contextlib.suppress(NotFound):
+            found = await scene.rig.direct.get(Allocation, name, namespace)
+            if created(found) < created(made):
+                return ""
+        return "shrinking fleet"
+
+    async def shrink_alone(fleet: str) -> str:
         retired = AllocationSpec(server_uid=uids[fleet], retired=True, fleet=fleet)
         try:
             await scene.rig.direct.create(
@@ -304,14 +320,25 @@ async def test_two_allocators_and_a_shrinking_fleet_race_for_the_last_idle_serve
             return ""
         return "shrinking fleet"
 
+    async def begin_after(seconds: float, way: Coroutine[Any, Any, str]) -> str:
+        await asyncio.sleep(seconds)
+        return await way
+
     async def race(fleet: str, turn: int) -> None:
         await scene.rig.seen(1, fleet)
+        shrink = shrink_alone if turn % 2 else shrink_by_list
         ways = [allocate(0, fleet, f"{turn}-a"), allocate(1, fleet, f"{turn}-b"), shrink(fleet)]
-        random.shuffle(ways)
-        winners = [each for each in await asyncio.gather(*ways) if each]
+        # A removal is one call and an allocation several: without a start ahead, by turns, the
+        # allocators would hardly ever win, and the test would say nothing of them.
+        first = random.randrange(len(ways))
+        starts = [0 if each == first else random.uniform(0, 0.05) for each in range(len(ways))]
+        raced = await asyncio.gather(*map(begin_after, starts, ways))
+        winners = [each for each in raced if each]
         assert len(winners) == 1, (fleet, winners)
         wins[winners[0]] += 1
-        await scene.rig.direct.delete(Allocation, f"{fleet}-1", scene.rig.namespace)
+        for name in (f"{fleet}-1", names.retiring(f"{fleet}-1")):
+            with contextlib.suppress(NotFound):
+                await scene.rig.direct.delete(Allocation, name, scene.rig.namespace)
 
     for turn in range(25):
         await asyncio.gather(*(race(fleet, turn) for fleet in fleets))

@@ -9,6 +9,7 @@ import pytest
 
 from edgewise.api.games import Allocation, Fleet, Server
 from edgewise.gameservers import names
+from edgewise.gameservers.retirement import created
 from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.kinds.core import Namespace, Pod
 from edgewise.runtime.manager import Election
@@ -132,9 +133,13 @@ async def test_an_allocator_and_a_shrinking_fleet_race_and_exactly_one_wins(
         servers = [each.metadata.name for each in await stage.servers()]
 
         async def allocate(name: str) -> str | None:
+            """As a replica does: it counts if no list that retires the server is earlier."""
             with contextlib.suppress(AlreadyExists, NotFound):
-                await stage.allocate(name)
-                return name
+                own = await stage.allocate(name)
+                found = await stage.client.list(Allocation, stage.namespace)
+                lists = [each for each in found.items if name in each.spec.retires]
+                if all(created(own) < created(each) for each in lists):
+                    return name
             return None
 
         won, _ = await asyncio.gather(
@@ -150,6 +155,23 @@ async def test_an_allocator_and_a_shrinking_fleet_race_and_exactly_one_wins(
         for name in playing:
             pod = await stage.pod(name)
             assert not pod.metadata.deleting, "a server with players was taken for idle"
+
+
+async def test_many_servers_are_taken_by_one_list_which_goes_with_them(stage: Stage) -> None:
+    async with stage.operator():
+        await stage.fleet(6)
+        await stage.counts("Ready", 6)
+        servers = {each.metadata.name for each in await stage.servers()}
+        await scale(stage, 1)
+        await stage.counts("Ready", 1)
+        (found,) = (await stage.client.list(Allocation, stage.namespace)).items
+        assert found.spec.retired
+        assert len(found.spec.retires) == 5
+        for name in found.spec.retires:
+            await stage.say(name, allowed=True)
+        await stage.is_gone(Allocation, found.metadata.name)
+        (left,) = await stage.servers()
+        assert left.metadata.name in servers - found.spec.retires.keys()
 
 
 async def test_a_namespace_that_ends_asks_and_keeps_who_plays(stage: Stage) -> None:

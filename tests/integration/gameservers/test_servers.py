@@ -148,6 +148,24 @@ async def test_an_allocation_is_refused_to_everybody_but_operator_and_server(
             )
 
 
+async def test_servers_are_retired_by_nobody_but_the_operator(stage: Stage) -> None:
+    async with stage.operator():
+        await stage.fleet(1)
+        await stage.becomes("Ready", "arena-0")
+        uid = (await stage.get("arena-0")).metadata.uid
+        retiring = {
+            "arena-0": AllocationSpec(server_uid=uid, retired=True, fleet="arena"),
+            "arena-0.retired": AllocationSpec(retires={"arena-0": uid}, fleet="arena"),
+        }
+        for name, spec in retiring.items():
+            with pytest.raises(Forbidden, match="only the operator makes one"):
+                await stage.client.create(Allocation.named(name, stage.namespace, spec=spec))
+        # Whoever may create Allocations takes a server for a match, as before.
+        match = AllocationSpec(server_uid=uid, match="m", fleet="arena")
+        await stage.client.create(Allocation.named("arena-0", stage.namespace, spec=match))
+        await stage.becomes("Allocated", "arena-0")
+
+
 async def test_a_match_that_waits_is_nothing_that_a_server_left_behind(stage: Stage) -> None:
     waiting = AllocationSpec(
         game="arena", match="m1", waiting=WaitingInLine(until="2099-01-01T00:00:00Z")

@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 MIB = 1 << 20
 PROBES = "127.0.0.1"  # where the newcomer comes from, who asks for /healthz meanwhile
 ELSEWHERE = "127.0.0.2"
-TLS = ("server-tls", "webhooks")
+TLS = ("server-tls", "webhooks", "bare-tls")
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
@@ -169,14 +169,19 @@ def measure(
     number: int = MANY,
     idle_seconds: float = 2.0,
     address: str = PROBES,
+    aside: str = "",
 ) -> Row:
-    with victim(kind) as at:
+    """With `aside`, a listener of that kind is attacked, and the other one asked beside it."""
+    with victim(kind) as at, victim(aside) if aside else contextlib.nullcontext(at) as attacked_at:
         for _ in range(20):
             at.probe()  # what is made once is there
         with Probing(at) as idle:
             time.sleep(idle_seconds)
         before = during = at.memory()
-        with Probing(at) as attacked, attacking(at, attack, seconds, number, address) as attacker:
+        with (
+            Probing(at) as attacked,
+            attacking(attacked_at, attack, seconds, number, address) as attacker,
+        ):
             while attacker.poll() is None:
                 during = max(during, at.memory())
                 time.sleep(0.02)
@@ -184,8 +189,8 @@ def measure(
             sent = int(attacker.stdout.read())
         time.sleep(idle_seconds / 2)
         return Row(
-            listener=kind,
-            attack=attack,
+            listener=f"{kind} beside {aside}" if aside else kind,
+            attack=attack if address == PROBES else f"{attack}, from elsewhere",
             sent=sent,
             before=before,
             during=during,
@@ -220,11 +225,34 @@ ATTACKS = [
     ("ping", "half-headers"),
 ]
 
-if __name__ == "__main__":
-    chosen = set(sys.argv[1:])  # listeners, attacks, or both; without any: all
+# What the same attacks cost where nothing of ours is: a listener that takes connections and never
+# reads, with another one asked beside it, and the least that asyncio can do, asked itself.
+FLOORS = [
+    ("bare", "header-lines"),
+    ("bare", "one-header"),
+    ("bare", "half-headers"),
+    ("bare", "pipelined"),
+    ("bare-tls", "half-handshakes"),
+    ("bare-tls", "hellos"),
+]
+
+
+def rows(chosen: set[str]) -> Iterator[Row]:
+    """Of listeners, attacks, or both; `floor` for the floors; without any: all."""
+    addresses = sorted(chosen & {PROBES, ELSEWHERE}) or [PROBES]
+    chosen = chosen - {PROBES, ELSEWHERE}
     for kind, attack in ATTACKS:
-        if chosen - {PROBES, ELSEWHERE} <= {kind, attack}:
-            for address in sorted(chosen & {PROBES, ELSEWHERE}) or [PROBES]:
-                row = measure(kind, attack, address=address)
-                failed = f"{row.failures} of {row.probes} probes failed"
-                print(row, failed, address, f"median {row.attacked_median * 1000:.1f}", flush=True)  # noqa: T201
+        if chosen <= {kind, attack}:
+            for address in addresses:
+                yield measure(kind, attack, address=address)
+    for kind, attack in FLOORS:
+        if chosen <= {"floor", kind, attack}:
+            # A handshake that is never begun needs no reader, and a stream without one stands.
+            for aside in ("sink", ""):
+                yield measure(kind, attack, aside=aside)
+
+
+if __name__ == "__main__":
+    for row in rows(set(sys.argv[1:])):
+        failed = f"{row.failures} of {row.probes} probes failed"
+        print(row, failed, f"median {row.attacked_median * 1000:.1f}", flush=True)  # noqa: T201

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 from litestar import Litestar, get
 
@@ -82,6 +84,46 @@ async def ping() -> AsyncIterator[int]:
         yield at.http.port
 
 
+@contextlib.asynccontextmanager
+async def bare(folder: Path, tls: bool) -> AsyncIterator[int]:
+    """The least that asyncio can do: it bounds nothing, and says `ok` to whatever ends a line
+    with nothing on it. What an attack costs here no listener in Python can go below."""
+    context: ssl.SSLContext | None = None
+    if tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate(folder))
+
+    class Bare(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = cast(asyncio.Transport, transport)
+
+        def data_received(self, data: bytes) -> None:
+            if data.endswith(b"\r\n\r\n"):
+                self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                self.transport.close()
+
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(Bare, "127.0.0.1", 0, ssl=context, backlog=512)
+    async with listener:
+        yield int(listener.sockets[0].getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def sink() -> AsyncIterator[int]:
+    """Takes connections, and never reads: an attack on it costs what the attacker costs."""
+    held: list[socket.socket] = []
+    bound = socket.create_server(("127.0.0.1", 0), backlog=512)
+    bound.setblocking(False)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            held.append(bound.accept()[0])
+
+    asyncio.get_running_loop().add_reader(bound.fileno(), accept)
+    with bound:
+        yield int(bound.getsockname()[1])
+
+
 async def main(kind: str, folder: Path) -> None:
     kinds = {
         "server": lambda: server(folder, tls=False),
@@ -90,6 +132,9 @@ async def main(kind: str, folder: Path) -> None:
         "health": health,
         "control": lambda: control(folder),
         "ping": ping,
+        "bare": lambda: bare(folder, tls=False),
+        "bare-tls": lambda: bare(folder, tls=True),
+        "sink": sink,
     }
     async with kinds[kind]() as port:
         print(port, flush=True)  # noqa: T201
@@ -99,5 +144,8 @@ async def main(kind: str, folder: Path) -> None:
 if __name__ == "__main__":
     if descriptors := int(sys.argv[3]):
         resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+    elif sys.argv[1] in ("bare", "bare-tls", "sink"):  # ours raise it themselves
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
     set_up_logs(json=False)
     asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

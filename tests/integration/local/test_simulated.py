@@ -129,8 +129,10 @@ def test_who_is_asked_to_end_takes_down_what_was_begun(tmp_path: Path, by: signa
     state = tmp_path / "state"
     home = Home.of("interrupted", state)
     environment = os.environ | {"EDGEWISE_STATE_DIR": str(state)}
+    # Under nohup it would be ignored by all that are started there.
+    heeded = ["env", f"--default-signal={by.name.removeprefix('SIG')}"]
     with subprocess.Popen(
-        [*EDGEWISE, "up", "--name", "interrupted", "--simulated-nodes", "1"],
+        [*heeded, *EDGEWISE, "up", "--name", "interrupted", "--simulated-nodes", "1"],
         env=environment,
         stderr=subprocess.PIPE,
         text=True,

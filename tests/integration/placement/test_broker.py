@@ -163,7 +163,17 @@ def test_what_is_larger_than_a_report_does_not_wait_in_the_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "broker", "http://a", "mqtt://", "mqtt://a:x", "mqtt://u:secret@a/path"]
+    "text",
+    [
+        "",
+        "broker",
+        "http://a",
+        "mqtt://",
+        "mqtt://a:x",
+        "mqtt://u:secret@a/path",
+        f"mqtt://u:secret@{'a' * 64}:1883",  # no name has so long a part
+        "mqtt://u:secret@a..b",
+    ],
 )
 def test_a_wrong_broker_url_gets_a_sentence_without_its_password(text: str) -> None:
     with pytest.raises(BadBrokerUrl, match="write mqtt://HOST:PORT") as refused:

@@ -8,9 +8,10 @@ from typing import Any
 
 from edgewise.api.exposure import PortClaim
 from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
+from edgewise.exposure.port_range import PortRange
 from edgewise.exposure.publishing import Ack
 from edgewise.exposure.route import Owner, Route
-from edgewise.exposure.site import PortRange, Site
+from edgewise.exposure.site import Site
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.coordination import Lease
 from edgewise.kube.kinds.core import Pod

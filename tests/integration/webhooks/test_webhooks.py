@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -19,10 +21,12 @@ from edgewise.kube.kinds.admission import (
 )
 from edgewise.kube.kinds.core import ConfigMap, Secret
 from edgewise.kube.objects import Key
+from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.webhooks.admission import AdmissionRequest, Allowed, Denied, Mutated, Verdict
 from edgewise.runtime.webhooks.certificate_authority import split_bundle
 from edgewise.runtime.webhooks.certificate_rotation import Policy
 from edgewise.runtime.webhooks.certificates import INJECTED, ROTATE, CertificateKeeper
+from edgewise.runtime.webhooks.reviewing import Reviewing, reviewing
 from edgewise.runtime.webhooks.serving import (
     PortInUse,
     Target,
@@ -389,3 +393,38 @@ async def test_a_port_that_is_taken_is_told(scene: Scene) -> None:
     async with WebhookServer([], keeper.context, host="127.0.0.1", port=0) as first:
         with pytest.raises(PortInUse, match=f"port {first.port} for the webhooks is in use"):
             await WebhookServer([], keeper.context, host="127.0.0.1", port=first.port).__aenter__()
+
+
+async def test_they_are_listened_to_before_the_api_server_knows_them(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a first start refuses every write that they guard, for a moment."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    how = Reviewing(
+        name=scene.name,
+        certificates=Key(scene.namespace, SECRET),
+        target=Target(url=f"https://127.0.0.1:{port}"),
+        port=port,
+    )
+    real, registered = scene.client.apply, []
+
+    async def apply(obj: Any, *args: Any, **options: Any) -> Any:
+        context = ssl.create_default_context(
+            cadata=obj.webhooks[0].client_config.ca_bundle.decode()
+        )
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.close()
+        registered.append(obj)
+        made = await real(obj, *args, **options)
+        for _ in range(20):
+            await scene.put(fruit="apple")  # and is not refused
+        return made
+
+    monkeypatch.setattr(scene.client, "apply", apply)
+    async with reviewing(scene.client, [scene.guard()], how, Metrics()):
+        assert len(registered) == 1
+        await eventually(scene._is_asked, within=30, every=0.05)
+        with pytest.raises(errors.Forbidden, match="grapes are out of season"):
+            await scene.put(fruit="grape")
+        assert INJECTED in (await scene.secret()).metadata.annotations

@@ -27,6 +27,12 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     {
         "a speed that stands still": (["--speed", "0"], "say more than 0, up to 1000"),
         "a case that is none": (["--case", "magic"], "there is no case 'magic'"),
+        "one distance for two clusters": (
+            ["--clusters", "2", "--away", "5"],
+            "1 distances for 2 clusters: say one for each",
+        ),
+        "a distance that is none": (["--away", "far"], "is not a latency"),
+        "a way to choose that is none": (["--choose", "price"], "is not one of"),
         "clusters without an image": (["--kubeconfig", "x"], "name an image with python3"),
         "WebRTC elsewhere": (
             ["--kubeconfig", "x", "--image", "y", "--workload", "webrtc"],

@@ -29,8 +29,8 @@ from edgewise.api.games import (
     ServerStatus,
     ShutdownAsked,
 )
-from edgewise.cli.game.cluster import GameError
-from edgewise.cli.game.commands import MATCH, changes, checked, games_table, servers_table
+from edgewise.cli.game.cluster import ClusterGames, GameError, NoneFree
+from edgewise.cli.game.commands import changes, checked, games_table, servers_table, waited
 from edgewise.cli.game.explain import Around, explain
 from edgewise.cli.game.views import view_fleet, view_game, view_server
 from edgewise.gameservers import names
@@ -186,5 +186,35 @@ def test_what_is_no_name(name: str) -> None:
 
 @pytest.mark.parametrize("match", ["", "a/b", "a" * 129, "a?b", " a"])
 def test_what_is_no_match(match: str) -> None:
-    with pytest.raises(GameError):
-        checked("match", match, MATCH)
+    with pytest.raises(GameError, match="at most 128 characters: letters, digits and"):
+        checked("match", match)
+
+
+@pytest.mark.parametrize("match", ["a", "a" * 128, "team@x:1", "a+b~c=d.", "0_-"])
+def test_a_match_is_what_the_server_takes_for_one(match: str) -> None:
+    assert checked("match", match) == match
+
+
+class OfNone(ClusterGames):
+    """A cluster that has one answer, and counts how often it is asked."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.asked = error, 0
+
+    async def allocate(self, game: str, match: str) -> Any:
+        self.asked += 1
+        raise self.error
+
+
+async def test_a_game_that_is_not_there_is_not_waited_for() -> None:
+    games = OfNone(GameError("there is no game chess"))
+    with pytest.raises(GameError, match="there is no game chess"):
+        await waited(games, "chess", "m", 60.0)
+    assert games.asked == 1
+
+
+async def test_a_server_that_is_not_free_is_waited_for() -> None:
+    games = OfNone(NoneFree("no server of chess is free"))
+    with pytest.raises(NoneFree):
+        await waited(games, "chess", "m", 0.01)
+    assert games.asked == 2

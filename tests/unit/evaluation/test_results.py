@@ -89,6 +89,31 @@ def test_a_run_goes_on_in_its_folder_and_no_other_run_does(folder: RunFolder) ->
         folder.begin(TOLD, written(generated("a", 2)))
 
 
+def test_a_run_does_not_go_on_with_another_commit(folder: RunFolder) -> None:
+    later = msgspec.structs.replace(TOLD, commit="0123456789ab")
+    with pytest.raises(ResultsError, match=r"was begun with Edgewise .* 0123456789ab: name"):
+        folder.begin(later, TRACE)
+
+
+def test_a_run_with_warm_pods_stands_beside_the_baselines_of_the_same_load(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    for case in ("edgewise", "deployment", "bare"):
+        put(folder, case, [*connects(1), Record(kind=Kind.DONE, at=9)])
+    warm = RunFolder(tmp_path / "warm")
+    warm.begin(about("run", "with warm", {**TOLD.options, "warm": 3}), TRACE)
+    put(warm, "edgewise", [*connects(0.1), Record(kind=Kind.DONE, at=9)])
+    other = RunFolder(tmp_path / "faster")
+    other.begin(about("run", "faster", {**TOLD.options, "speed": 7}), TRACE)
+    put(other, "session-deployment", connects(9))
+    says, load, connect, *_ = run_chapter(warm, [folder, warm, other]).sections
+    assert connect.table is not None
+    assert [row[0] for row in connect.table.rows] == ["edgewise", "deployment", "bare"]
+    assert connect.table.rows[0][3:5] == ["0.1", "0.1"]
+    assert "deployment, bare: from the run `edgewise bench run --trace a`" in load.text
+    assert "Connection beside deployment: lower at p5, p50, p80, p95, max" in says.points[0]
+
+
 def test_a_folder_of_another_version_is_refused_with_a_sentence(folder: RunFolder) -> None:
     path = folder.path / ABOUT
     told = json.loads(path.read_text())
@@ -171,8 +196,9 @@ def used(*megabytes: float) -> list[Record]:
 def test_memory_is_compared_minute_by_minute_of_the_trace() -> None:
     records = {"edgewise": used(10, 20, 5), "session-deployment": used(10, 18, 10), "bare": used(1)}
     assert memory_verdicts(records, 10) == [
-        "Memory beside session-deployment: 0.92 times as much on average, less in 33 % of the "
-        "minutes; more than 5 % above it in 1 of 3 minutes."
+        "Memory beside session-deployment: 0.92 times as much on average, 0.50 after the peak, "
+        "less in 33 % of the minutes, 0.50 times as much at best; "
+        "more than 5 % above it in 1 of 3 minutes."
     ]
     assert memory_verdicts({"bare": used(1)}, 1) == []
 

@@ -40,6 +40,24 @@ async def test_news_that_come_during_a_try_end_the_pause_after_it() -> None:
             news[-1].set()
 
 
+async def test_who_leaves_at_the_moment_of_news_leaves() -> None:
+    for turns in range(4):
+        news = asyncio.Event()
+
+        async def client(sooner: asyncio.Event = news) -> None:
+            async for _ in pauses(3600, 7200, sooner=lambda: sooner):
+                sooner.clear()
+
+        task = asyncio.create_task(client())
+        await asyncio.sleep(0.01)
+        news.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=5)
+        assert done, f"it goes on for ever when it is told {turns} moments later"
+
+
 async def test_a_call_without_an_answer_is_repeated_and_a_refusal_is_not() -> None:
     calls = []
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -23,7 +24,8 @@ from edgewise.api.games import (
     SyncType,
     WebhookPolicy,
 )
-from edgewise.gameservers.autoscaler.cron import BadCron, last_due, parse_cron, zone_of
+from edgewise.gameservers.autoscaler import policies
+from edgewise.gameservers.autoscaler.cron import BadCron, Cron, last_due, parse_cron, zone_of
 from edgewise.gameservers.autoscaler.observed import (
     Counts,
     History,
@@ -272,6 +274,73 @@ def at(text: str) -> float:
 )
 def test_when_a_cron_expression_last_came_due(cron: str, zone: str, now: str, due: str) -> None:
     assert last_due(parse_cron(cron), zone_of(zone), at(now)) == at(due)
+
+
+def day_by_day(cron: Cron, zone: ZoneInfo, now: float) -> float | None:
+    """The same, minute after minute of every day: right, and far too slow."""
+    today = datetime.fromtimestamp(now, UTC).astimezone(zone).replace(tzinfo=None)
+    for back in range(400):
+        day = today - timedelta(days=back)
+        if not cron.matches(day):
+            continue
+        for hour in cron.hours:
+            for minute in cron.minutes:
+                due = day.replace(hour=hour, minute=minute, second=0, microsecond=0, tzinfo=zone)
+                if due.timestamp() <= now:
+                    return due.timestamp()
+    return None
+
+
+def fields(low: int, high: int) -> st.SearchStrategy[str]:
+    numbers = st.integers(low, high)
+    return st.one_of(
+        st.just("*"), numbers.map(str), st.integers(1, 7).map(lambda step: f"*/{step}")
+    )
+
+
+@given(
+    st.tuples(fields(0, 59), fields(0, 23), fields(1, 28), fields(1, 12), fields(0, 6)),
+    st.sampled_from(("UTC", "Europe/Lisbon", "Australia/Lord_Howe", "Pacific/Apia")),
+    # Around changes of the clock, and a day that Samoa left out.
+    st.sampled_from((1_792_890_000, 1_774_746_000, 1_325_239_200, 1_791_043_200)),
+    st.integers(-100_000, 100_000),
+)
+def test_what_came_due_last_is_found_by_looking_at_every_minute_too(
+    cron: tuple[str, ...], zone: str, moment: int, off: int
+) -> None:
+    read, where, now = parse_cron(" ".join(cron)), zone_of(zone), float(moment + off)
+    slow = day_by_day(read, where, now)
+    assert slow is None or last_due(read, where, now) == slow
+
+
+def test_a_schedule_is_worked_out_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def counted(cron: Cron, zone: ZoneInfo, now: float) -> float | None:
+        asked.append(now)
+        return last_due(cron, zone, now)
+
+    monkeypatch.setattr(policies, "last_due", counted)
+    policy = SchedulePolicy(entries=[ScheduleEntry(cron="7 7 7 7 *", replicas=7)] * 64)
+    for second in range(60):
+        assert policies.scheduled(policy, 1_800_000_000.0 + second) == 7
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "counts"),
+    [
+        ("99%", Counts(replicas=5000, allocated=5000)),
+        (2_000_000_000, Counts(replicas=3)),
+        (1, Counts(replicas=3, queued=50_000)),
+    ],
+)
+def test_no_number_is_wished_for_that_the_game_would_refuse(
+    size: int | str, counts: Counts
+) -> None:
+    found = plan_scaler(ScalerSeen(scaler=scaler(buffer(size)), counts=counts), NOW)
+    assert found.replicas == 10_000
+    assert any(each.type == LIMITED and each.holds for each in found.findings)
 
 
 def test_one_that_never_comes_due() -> None:

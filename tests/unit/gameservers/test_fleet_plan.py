@@ -15,6 +15,7 @@ from edgewise.gameservers.fleet.plan import (
     MOST_AT_ONCE,
     FleetObserved,
     FleetPlan,
+    ListSeen,
     ServerSeen,
     plan_fleet,
     shrink,
@@ -169,7 +170,23 @@ def test_those_above_the_number_are_marked() -> None:
 def test_a_fleet_that_is_deleted_goes_when_its_servers_have_gone() -> None:
     assert not planned([one(1, deleting=True)], 3, deleting=True).done
     assert planned([], 3, deleting=True).done
-    assert [each.number for each in planned([one(1)], 3, deleting=True).delete] == [1]
+    assert not planned([], 3, deleting=True, lists=[ListSeen(name="a.retired")]).done
+
+
+def test_a_fleet_that_is_deleted_takes_its_idle_servers_and_asks_the_others() -> None:
+    servers = [one(1), one(2, retired=True), one(3, allocated=True), one(4, "Draining")]
+    plan = planned(servers, 3, deleting=True)
+    assert [each.number for each in plan.retire] == [1]
+    assert [each.number for each in plan.delete] == [2, 3, 4]
+    plan = planned(servers, 3, deleting=True, namespace_ends=True)
+    assert not plan.retire
+    assert len(plan.delete) == 4
+
+
+def test_a_list_of_servers_is_forgotten_when_all_of_them_are_gone() -> None:
+    lists = [ListSeen(name="a.retired", over=True), ListSeen(name="b.retired")]
+    for plan in (planned([], 0, lists=lists), planned([one(1)], 0, deleting=True, lists=lists)):
+        assert [each.name for each in plan.forget] == ["a.retired"]
 
 
 def test_nothing_is_made_in_a_namespace_that_ends() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgewise.gameservers.server.observed import NodeFacts, Observed
+from edgewise.gameservers.server.observed import NodeFacts, Observed, Taken
 from edgewise.gameservers.server.plan import ServerPlan, plan_server, rest_after
 from edgewise.workloads.deadlines import stamp
 from tests.unit.gameservers.making import NOBODY, NOW, READY, SOMEBODY, STARTING, said, seen
@@ -380,3 +380,13 @@ def test_a_pod_that_a_silent_node_keeps_is_told() -> None:
 
 def test_rests_double_up_to_five_minutes() -> None:
     assert [rest_after(count) for count in (1, 2, 3, 4, 20, 2000)] == [0, 1, 2, 4, 300, 300]
+
+
+def test_a_server_that_a_list_of_its_fleet_retires_needs_no_allocation_of_its_own() -> None:
+    listed = Taken(uid="", retired=True)
+    may_go = {"deletion": {"idle": "Allow"}}
+    for game in (None, said(), said(released="a1")):
+        plan = plan_server(seen(spec=may_go, deleting=True, taken=listed, status=game), NOW)
+        assert plan.delete_pod
+        assert not plan.retire
+        assert not plan.release

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from edgewise.api.games import WebhookPolicy, WebhookService
-from edgewise.gameservers.autoscaler.addresses import Forbidden, check_address
+from edgewise.gameservers.autoscaler.addresses import Forbidden, Lookups, check_address
 from edgewise.gameservers.autoscaler.asking import Asking
 from edgewise.gameservers.autoscaler.observed import Said, Trouble
 from edgewise.gameservers.autoscaler.webhook import (
@@ -37,6 +39,7 @@ from edgewise.kube.kinds.endpoints import (
     TargetRef,
 )
 from edgewise.kube.objects import Key
+from edgewise.testing.eventually import eventually
 
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NOBODY = cast("Client", None)  # these URLs need no cluster
@@ -289,3 +292,39 @@ async def test_one_question_at_a_time_and_an_answer_once() -> None:
     answer = asking.take("u1")
     assert isinstance(answer, Trouble), "whatever goes wrong is no number"
     asking.forget("u1")
+
+
+async def test_names_that_are_never_answered_hold_up_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither the names of another namespace, nor what else waits for a thread."""
+    answered, found = threading.Event(), socket.getaddrinfo("127.0.0.1", 80)
+
+    def slow(host: str, *_: Any, **__: Any) -> Any:
+        if host.startswith("tarpit"):
+            answered.wait(20)
+        return found
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    lookups = Lookups()
+    bad = [
+        asyncio.create_task(lookups.look_up("bad", f"tarpit{number}", 80, socket.AF_INET))
+        for number in range(100)
+    ]
+    try:
+        async with asyncio.timeout(5):
+            (first, *_) = await lookups.look_up("good", "webhook.example", 80, socket.AF_INET)
+            assert first["host"] == "127.0.0.1"
+            await asyncio.to_thread(bool)
+        # Who stops waiting does not free the thread.
+        for task in bad:
+            task.cancel()
+        await asyncio.wait(bad)
+        again = asyncio.create_task(lookups.look_up("bad", "other.example", 80, socket.AF_INET))
+        await asyncio.sleep(0.05)
+        assert not again.done()
+    finally:
+        answered.set()
+    async with asyncio.timeout(5):
+        await again
+    await eventually(lambda: not lookups._turns and not lookups._asking, within=5)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 
-from edgewise.api.placement import Limit, Phase
+from edgewise.api.placement import MOST_MOVES, Limit, Phase
 from edgewise.placement.observed import Role
+from edgewise.placement.plan import plan
 from edgewise.workloads.deadlines import stamp
 from tests.unit.placement.world import World
 
@@ -63,6 +65,7 @@ ENDS: dict[str, tuple[World, list[str], dict[str, str]]] = {
         {"n4": "NoReports"},
     ),
     "no quota": (World(FOUR, on=["n2"], quota=1), ["n2"], {"n4": "NoQuota", "n1": "NoQuota"}),
+    "the names of sentinels are taken": (World(FOUR, on=["n2"], squatters=5), ["n4"], {}),
     "a gain below 5 ms moves nothing": (World({"a": 14.0, "b": 10.0}, on=["a"]), ["a"], {}),
     "a gain below 10 percent moves nothing": (World({"a": 100, "b": 91}, on=["a"]), ["a"], {}),
     "as many replicas as nodes": (World(FOUR, 4), ["n1", "n2", "n3", "n4"], {}),
@@ -217,6 +220,16 @@ def test_no_more_moves_than_an_hour_allows() -> None:
     assert "Limited" in world.why().values()
 
 
+def test_a_high_limit_is_kept_too() -> None:
+    """As many moves are remembered as the highest limit asks for."""
+    world = World(TABLE_3, on=["n10"], spec={"max_moves_per_hour": MOST_MOVES})
+    world.status.recent_moves = [stamp(world.now - 60)] * (MOST_MOVES - 1)
+    world.run(400)
+    assert len(world.moves) == 1
+    assert "Limited" in world.why().values()
+    assert len(world.status.recent_moves) == MOST_MOVES
+
+
 def test_noise_of_a_fifth_of_the_gap_moves_nothing_in_ten_searches() -> None:
     random = Random(4)
     world = World({"a": 20.0, "b": 45.0, "c": 70.0}, on=["a"], noise=lambda _: random.gauss(0, 5))
@@ -355,6 +368,24 @@ def test_after_the_user_moved_a_probe_believes_only_what_is_new() -> None:
     world.over_since = None
     world.run(60)
     assert (world.status.search.number, world.held()) == (2, ["n3"])
+
+
+@pytest.mark.parametrize(("age", "moves"), [(0.9, True), (1.1, False)])
+def test_above_the_threshold_only_probes_of_its_second_half_count(age: float, moves: bool) -> None:
+    spec = {"mode": "Probe", "threshold": Limit(p95_ms=100)}
+    world = World({"n1": 200, "n2": 10}, on=["n1"], probes=True, spec=spec).run(0.1)
+    world.status.search.ended_at = stamp(world.now)
+    world.status.search.futile = False
+    world.status.sentinels, world.status.decision = [], None
+    world.over_since = world.now - 2.0
+    seen = world.seen()
+    probed = {
+        node: msgspec.structs.replace(value, last=world.now - age)
+        for node, value in seen.probed.items()
+    }
+    planned = plan(msgspec.structs.replace(seen, probed=probed), world.now)
+    assert planned.status.search.reason == "Threshold"
+    assert bool(planned.create) is moves
 
 
 def test_a_probe_waits_until_reports_confirm_it() -> None:

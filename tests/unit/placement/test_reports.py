@@ -10,7 +10,7 @@ import pytest
 
 from edgewise.client.placement.keys import ReportKey, sign
 from edgewise.placement import reports as module
-from edgewise.placement.report_keys import report_key, signed
+from edgewise.placement.report_keys import LIFETIME_SECONDS, report_key, signed
 from edgewise.placement.reports import PodKnown, Reports, Rules, Verdict
 
 SECRET = b"s" * 32
@@ -134,6 +134,25 @@ def test_a_pod_that_is_gone_takes_its_reports_with_it() -> None:
     assert made.summary(0, NOW).placements[0].pods == []
     again = report(timestamp=NOW + 1)
     assert made.receive(TOPIC, again, retained=False, now=NOW + 1) is Verdict.UNKNOWN_POD
+
+
+def test_a_pod_that_changes_its_placement_takes_its_reports_with_it() -> None:
+    made = counting()
+    made.receive(TOPIC, report(), retained=False, now=NOW)
+    made.set_pod("default", "web-1", PodKnown(uid="u1", node="n1", placement="other"))
+    assert made.summary(0, NOW).placements[0].pods == []
+
+
+def test_clients_whose_keys_are_over_are_forgotten_in_time() -> None:
+    """So that the number of clients is that of those who report, and memory follows it."""
+    made = counting()
+    for number in range(100):
+        made.receive(TOPIC, report(client=f"c{number}"), retained=False, now=NOW)
+    assert made.clients() == 100
+    later = NOW + LIFETIME_SECONDS + 120
+    late = report(client="late", timestamp=later, expires=later + 600)
+    assert made.receive(TOPIC, late, retained=False, now=later) is Verdict.ACCEPTED
+    assert made.clients() == 1
 
 
 def test_a_placement_made_again_begins_with_nothing() -> None:

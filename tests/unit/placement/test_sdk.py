@@ -136,6 +136,40 @@ async def test_one_late_answer_does_not_move_what_is_reported() -> None:
     assert (report["pod"], report["rtt"]) == ("web-1", 10.5)
 
 
+@pytest.mark.parametrize(("answers", "after"), [(3, 1.0), (2, 2.0)])
+def test_the_time_of_a_far_pod_counts_from_the_question_when_there_are_enough_answers(
+    monkeypatch: pytest.MonkeyPatch, answers: int, after: float
+) -> None:
+    """500 ms away: asked at 0, answered at 1 and a little later."""
+    reporter = Reporter(never, "")
+    now = 0.0
+    monkeypatch.setattr("edgewise.client.placement.reporter.time.monotonic", lambda: now)
+    for number in range(answers):
+        now = 1.0 + number / 10
+        reporter.note("far", 500.0, asked=number / 10)
+    assert reporter._due("far", 1.0) == after
+
+
+async def test_what_was_asked_before_the_last_report_is_not_counted_twice() -> None:
+    reporter = Reporter(never, "")
+    begun = time.monotonic()
+    for _ in range(3):
+        reporter.note("far", 500.0, asked=begun - 1.0)
+
+    async def send(_: bytes) -> None:
+        return
+
+    key = key_of_ann()
+    await reporter._send_medians(key, send)
+    assert reporter.sent == 1
+    reporter.note("far", 500.0, asked=begun - 0.9)
+    assert reporter._first["far"][0] >= begun
+
+
+async def never() -> ReportKey:
+    raise AssertionError("nobody reports here")
+
+
 async def test_many_pods_are_reported_at_once_and_then_no_faster_than_is_taken() -> None:
     def made(key: Any, sender: Any) -> Reporter:
         reporter = Reporter(key, "", sender=sender)

@@ -58,6 +58,7 @@ class World:
     probes: bool = False
     noise: Any = None
     quota: int = 0
+    squatters: int = 0  # so many names of sentinels belong to pods of somebody else
     prefer: list[str] = field(default_factory=list)  # what kube-scheduler chooses first
 
     def __post_init__(self) -> None:
@@ -79,6 +80,7 @@ class World:
         self.moves: list[str] = []
         self.log: list[str] = []
         self.refused: dict[str, Refusal] = {}
+        self.squatted: list[str] = []
         self.over_since: float | None = None
         self.faded: dict[str, float] = {}  # means that are not yet what the last votes say
         self.generation = 1
@@ -195,6 +197,10 @@ class World:
 
     def create(self, name: str, nodes: list[str]) -> None:
         if any(box.name == name for box in self.pods):
+            return
+        if len(self.squatted) < self.squatters:
+            self.squatted.append(name)
+            self.refused[name] = Refusal(False, "another pod has the name", taken=True)
             return
         if self.quota and len(self.pods) >= self.quota:
             self.refused[name] = Refusal(True, "exceeded quota")

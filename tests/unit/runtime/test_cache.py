@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import tracemalloc
 
 import pytest
 
@@ -173,6 +174,25 @@ def test_deletions_are_remembered_for_a_while_only() -> None:
     now = FORGET_BURIED_AFTER + 1
     cache.bury(thing("last", 5))
     assert list(cache._buried) == ["uid-of-last", Key("n", "last")]
+
+
+def test_a_deletion_after_thousands_of_others_looks_at_none_of_them() -> None:
+    cache = Cache(Thing)
+    cache.replace([], "10")
+    for number in range(5000):
+        cache.bury(thing(str(number), 5))
+    took = []
+    tracemalloc.start()
+    try:
+        for number in range(3):  # one of them may make the dictionary grow
+            each = thing(f"last-{number}", 5)
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            cache.bury(each)
+            took.append(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+    assert min(took) < 4096, took
 
 
 def test_a_later_list_corrects_a_deletion_that_was_none() -> None:

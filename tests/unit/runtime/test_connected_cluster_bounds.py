@@ -85,8 +85,9 @@ async def test_small_objects_are_not_free() -> None:
 async def test_a_watch_that_brings_too_much_is_given_up() -> None:
     cluster = Braggart(listed=1, each=10_000, told=1000)
     link, task = await follow(cluster, Metrics())
-    await eventually(lambda: link.health is Health.SUSPECT)
-    assert "cannot be followed" in link.trouble
+    # On a slow machine a probe may be late, too, and be told of first.
+    await eventually(lambda: "cannot be followed" in link.trouble)
+    assert link.health is Health.SUSPECT
     assert len(link.cache(ClientBinding, HERE)) == 10
     await end(task)
 

@@ -154,17 +154,16 @@ async def a_life(world: World, operator: Operator, number: int, *, force: bool) 
     await world.advance(3, operator)
     world.edit_template(room, podTemplates=[pod_template(warmPods=1, ports=[])])
     await world.advance(3, operator)
-    world.lazy_pods = {f"{two}-{count}" for count in range(100)} | set(world.pods())
+    world.lazy_images = {pod.spec["containers"][0]["image"] for pod in world.pods().values()}
     world.clients(two, dan=True)  # who waits for ever
     await world.rest(operator)
-    for session in (one, two):
-        world.delete(Session, session)
-    if force:
-        world.store.patch(
-            SessionTemplate.KIND, Key(world.namespace, room), {"metadata": {"finalizers": None}}
-        )
-    world.delete(SessionTemplate, room)
-    world.lazy_pods.clear()
+    assert not world.get(two).status.clients["dan"].ready
+    for kind, name in ((Session, one), (Session, two), (SessionTemplate, room)):
+        if force:
+            key = Key(world.namespace, name)
+            world.store.patch(kind.KIND, key, {"metadata": {"finalizers": None}})
+        world.delete(kind, name)
+    world.lazy_images.clear()
     await world.advance(60, operator)
     assert not world.pods()
     for lease in world.store.all(Lease):  # which belong to their pods: the garbage collector

@@ -18,9 +18,10 @@ from edgewise.api.sessions import (
     SessionStatus,
     SessionTemplate,
 )
+from edgewise.exposure.port_range import PortRange
 from edgewise.exposure.publishing import Ack
 from edgewise.exposure.route import Owner, Route
-from edgewise.exposure.site import PortRange, Site
+from edgewise.exposure.site import Site
 from edgewise.kube.errors import Forbidden
 from edgewise.kube.kinds.coordination import Lease
 from edgewise.kube.kinds.core import Node, Pod, ResourceQuota

@@ -22,14 +22,17 @@ from edgewise.agents.reports.cluster import ClusterView
 from edgewise.agents.reports.intake import Intake
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
+from edgewise.kube.errors import KubeError
 from edgewise.placement.broker_url import BrokerUrl
 from edgewise.placement.listening import PATH
 from edgewise.placement.reports import Reports, Verdict
-from edgewise.placement.reports_secret import announce
+from edgewise.placement.reports_secret import NAME, ReportsAccess, announce, is_replaced
 from edgewise.runtime.health_server import Handler, HealthServer
 from edgewise.runtime.metrics import Metrics
 
 LONGEST_WAIT = 30.0
+# How soon it is noticed that the Secret was deleted or written anew.
+SECRET_SECONDS = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -62,8 +65,24 @@ async def run_reports(access: Access, options: Options, ended: asyncio.Event) ->
     """Until told to end. A broker of its own that ends, ends it."""
     try:
         await _run(access, options, ended)
-    except* BrokerError as errors:
+    except* (BrokerError, SecretReplaced) as errors:
         raise errors.exceptions[0] from None
+
+
+class SecretReplaced(Exception):
+    """Keys are derived from another secret now, and the operator has another token."""
+
+
+async def _until_replaced(client: Client, namespace: str, known: ReportsAccess) -> None:
+    """Raises then: the program ends, and is started again with what the Secret has."""
+    while True:
+        await asyncio.sleep(SECRET_SECONDS)
+        with contextlib.suppress(KubeError):  # the API server is away: nothing can be known
+            if await is_replaced(client, namespace, known):
+                raise SecretReplaced(
+                    f"the Secret {namespace}/{NAME} was deleted or has another key: start "
+                    "the program for reports again"
+                )
 
 
 async def _run(access: Access, options: Options, ended: asyncio.Event) -> None:
@@ -88,6 +107,7 @@ async def _run(access: Access, options: Options, ended: asyncio.Event) -> None:
             running = [
                 tasks.create_task(view.caches.run(), name="watches"),
                 tasks.create_task(intake.run(), name="intake"),
+                tasks.create_task(_until_replaced(client, options.namespace, known), name="secret"),
                 # Without its broker the program ends, and is started again with both.
                 *([tasks.create_task(own.wait_for_end(), name="broker")] if own else []),
             ]
@@ -122,7 +142,8 @@ def _answering(
     wanted = f"Bearer {token}".encode()
 
     async def answer(request: web.Request) -> web.Response:
-        given = request.headers.get("Authorization", "").encode()
+        # Bytes that are no UTF-8 come as surrogates.
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         if not hmac.compare_digest(given, wanted):
             return web.Response(status=401, text="who are you?\n")
         try:

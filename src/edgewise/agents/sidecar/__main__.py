@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgewise.agents.sidecar.health import Health, watch_health
@@ -29,7 +29,12 @@ def health_of(environment: Mapping[str, str]) -> Health | None:
     )
 
 
-def main(environment: Mapping[str, str] = os.environ) -> int:
+def settings_of(words: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """NAME=value, as words or in the environment."""
+    return {**environment, **{name: value for name, _, value in (w.partition("=") for w in words)}}
+
+
+def main(environment: Mapping[str, str]) -> int:
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
@@ -55,4 +60,4 @@ def main(environment: Mapping[str, str] = os.environ) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(settings_of(sys.argv[1:], os.environ)))

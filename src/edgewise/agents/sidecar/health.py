@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import NamedTuple
 
@@ -33,4 +34,6 @@ def watch_health(book: SaidBook, health: Health | None) -> None:
     while True:
         time.sleep(LOOK_SECONDS)
         if missed(time.monotonic(), begun, book.well_at, health):
-            book.say(healthy=False)
+            # A volume that is full now may have room at the next look.
+            with contextlib.suppress(OSError):
+                book.say(healthy=False)

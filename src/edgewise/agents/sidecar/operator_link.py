@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import random
+import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -41,7 +44,7 @@ class OperatorLink:
             words, version = self._book.words()
             try:
                 self._ask("PUT", "/said", SAY_SECONDS, json.dumps(_for_operator(words)))
-            except (OSError, http.client.HTTPException, NotHeard, ValueError):
+            except (OSError, http.client.HTTPException, NotHeard, ValueError, RecursionError):
                 time.sleep(wait * random.uniform(0.5, 1.0))
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
@@ -59,7 +62,7 @@ class OperatorLink:
                     if isinstance(view, dict):
                         self._told.news(view)
                     tag = new
-            except (OSError, http.client.HTTPException, NotHeard, ValueError):
+            except (OSError, http.client.HTTPException, NotHeard, ValueError, RecursionError):
                 time.sleep(wait * random.uniform(0.5, 1.0))
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
@@ -70,6 +73,10 @@ class OperatorLink:
             raise NotHeard("no operator is known")
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=seconds)
+        # The timeout of a socket begins again with each byte that comes.
+        end = threading.Timer(seconds, _cut, (connection,))
+        end.daemon = True
+        end.start()
         try:
             # Read each time: the kubelet renews it.
             headers = {"Authorization": f"Bearer {self._token.read_text().strip()}"}
@@ -78,11 +85,21 @@ class OperatorLink:
             connection.request(method, self._path + path, body or None, headers)
             answer = connection.getresponse()
             content = answer.read(LARGEST_ANSWER)
+            if answer.length:  # so much of it is missing
+                raise NotHeard("the answer was too long, or did not come in time")
             if answer.status not in (200, 204):
                 raise NotHeard(f"the operator answered {answer.status}")
             return content, answer.headers.get("ETag", "")
         finally:
+            end.cancel()
             connection.close()
+
+
+def _cut(connection: http.client.HTTPConnection) -> None:
+    """Whoever reads from it meets its end."""
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _for_operator(words: dict[str, Any]) -> dict[str, Any]:

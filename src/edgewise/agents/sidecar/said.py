@@ -75,7 +75,7 @@ class SaidBook:
 def _read(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

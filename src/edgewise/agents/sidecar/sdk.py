@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
+import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +23,9 @@ MOST_NAMES = 32
 MOST_BYTES_OF_NAMES = 24_576
 LONGEST_RESERVE = 86_400.0
 HEARTBEAT_SECONDS = 15.0
+# A game needs a few; each is a thread, and the sidecar has 64 MiB.
+MOST_CONNECTIONS = 32
+MOST_WATCHES = 8
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
@@ -133,12 +139,21 @@ class Sdk:
             fits = isinstance(value, str) and (
                 len(value) <= 1024 if kind == "annotations" else not value or _NAME.fullmatch(value)
             )
-            if not fits:
+            # Half a character is no text to the operator, which would refuse all words with it.
+            if not fits or not _is_text(value):
                 raise Mistake(f"the value of {name!r} does not fit into {kind}")
         if len(json.dumps(known)) > MOST_BYTES_OF_NAMES:
             raise Mistake(f"all {kind} together may have {MOST_BYTES_OF_NAMES} bytes of JSON")
         self._book.say(**{kind: known})
         return known
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _truth(body: dict[str, Any], name: str, default: bool | None = None) -> bool:
@@ -148,8 +163,55 @@ def _truth(body: dict[str, Any], name: str, default: bool | None = None) -> bool
     return value
 
 
-def serve_sdk(port: int, book: SaidBook, told: Told) -> ThreadingHTTPServer:
+class BoundedServer(ThreadingHTTPServer):
+    """A thread for each connection, and so many of them: the oldest makes room for the newest, so
+    that a game which loses its connections can still say its last words."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, None] = {}
+        self._running = 0
+        super().__init__((LOOPBACK, port), handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            # Those that were cut off need a moment to end.
+            if self._running >= 2 * MOST_CONNECTIONS:
+                self.shutdown_request(request)
+                return
+            if len(self._open) >= MOST_CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[request] = None
+            self._running += 1
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread could be started
+            self._ended(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._ended(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke is the game's affair: a line for each would fill the log."""
+
+    def _ended(self, request: socket.socket) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+            self._running -= 1
+
+
+def serve_sdk(port: int, book: SaidBook, told: Told) -> BoundedServer:
     sdk = Sdk(book, told)
+    watches = threading.BoundedSemaphore(MOST_WATCHES)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -159,7 +221,7 @@ def serve_sdk(port: int, book: SaidBook, told: Told) -> ThreadingHTTPServer:
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             if path == "/watch":
-                self._stream()
+                self._watch()
                 return
             self._answer(sdk.get(path))
 
@@ -205,8 +267,17 @@ def serve_sdk(port: int, book: SaidBook, told: Told) -> ThreadingHTTPServer:
             self.end_headers()
             self.wfile.write(content)
 
-        def _stream(self) -> None:
+        def _watch(self) -> None:
             self.close_connection = True
+            if not watches.acquire(blocking=False):
+                self._send(503, {"error": f"{MOST_WATCHES} watches are open already"})
+                return
+            try:
+                self._stream()
+            finally:
+                watches.release()
+
+        def _stream(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
@@ -224,6 +295,4 @@ def serve_sdk(port: int, book: SaidBook, told: Told) -> ThreadingHTTPServer:
         def log_message(self, format: str, *arguments: object) -> None:
             """The game calls often: its own log says what it does."""
 
-    server = ThreadingHTTPServer((LOOPBACK, port), Handler)
-    server.daemon_threads = True
-    return server
+    return BoundedServer(port, Handler)

@@ -22,6 +22,7 @@ from edgewise.bench.evaluation.cases.case import (
 from edgewise.bench.evaluation.cases.deployment import DeploymentCase
 from edgewise.bench.evaluation.cases.edgewise import EdgewiseCase
 from edgewise.bench.evaluation.cases.session_deployment import SessionDeploymentCase
+from edgewise.bench.evaluation.choosing import Choose, Choosing
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.results import Writer
 from edgewise.bench.evaluation.rights import check_rights
@@ -118,6 +119,7 @@ async def run_case(
     *,
     variant: Variant,
     speed: float,
+    choose: Choose = Choose.TURN,
     writer: Writer,
     tell: Tell,
 ) -> dict[str, float]:
@@ -134,8 +136,14 @@ async def run_case(
                 await make_namespace(ground.client)
                 case = await stack.enter_async_context(a_case(name, ground, variant, speed))
                 places.append(Place(ground.client, case, ground.workload))
-            run = TraceRun(places, trace, speed=speed, keep=writer.keep, tell=tell)
+            nodes = [(await node_addresses(ground.client))[0] for ground in grounds]
+            choosing = Choosing(nodes)
+            run = TraceRun(
+                places, trace, choosing=choosing, speed=speed, keep=writer.keep, tell=tell
+            )
             await run.prepare()
+            if choose is Choose.LATENCY:
+                await stack.enter_async_context(choosing.measuring())
             parts = {
                 part if len(grounds) == 1 else f"{part} {number}": pid
                 for number, ground in enumerate(grounds, start=1)

@@ -131,6 +131,11 @@ class RunFolder:
             raise ResultsError(
                 f"{self.path} is of another run ({before.command}): name another folder"
             )
+        if (before.version, before.commit) != (told.version, told.commit):
+            raise ResultsError(
+                f"{self.path} was begun with Edgewise {before.version} {before.commit}, and this "
+                f"is {told.version} {told.commit}: name another folder"
+            )
 
     def about(self) -> About:
         return read_about(self.path / ABOUT)

@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 
 from edgewise.bench.evaluation.cases.case import Case
+from edgewise.bench.evaluation.choosing import Choosing
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.trace import Do, Event, Trace
 from edgewise.bench.evaluation.visiting import Keep, Visitor, insist
@@ -37,11 +38,12 @@ class TraceRun:
         places: Sequence[Place],
         trace: Trace,
         *,
+        choosing: Choosing,
         speed: float,
         keep: Keep,
         tell: Callable[[str], None],
     ) -> None:
-        """Each client belongs to one of the places, in turn; a session is in all of them."""
+        """Each client belongs to the place that is chosen for it; a session is in all of them."""
         self._places = places
         self._trace = trace
         self._speed = speed
@@ -50,7 +52,7 @@ class TraceRun:
         self._chance = random.Random(f"pods/{trace.seed}")
         self._visitors: dict[tuple[str, str], tuple[Visitor, asyncio.Task[None], Place]] = {}
         self._sessions: dict[str, asyncio.Task[None]] = {}
-        self._turn = 0
+        self._choosing = choosing
 
     def elapsed(self) -> float:
         return time.perf_counter() - self._began
@@ -104,8 +106,7 @@ class TraceRun:
                 self._tasks.create_task(self._delete_pod())
 
     def _comes(self, session: str, name: str) -> None:
-        place = self._places[self._turn % len(self._places)]
-        self._turn += 1
+        place = self._places[self._choosing.next()]
         connection = place.workload.connection(name)
         visitor = Visitor(place.case, connection, session, name, self.elapsed)
         there = self._sessions[session]

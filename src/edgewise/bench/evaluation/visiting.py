@@ -108,10 +108,10 @@ class Visitor:
         """Look again and again; when the pod was lost."""
         assert self._lost is not None  # noqa: S101 - it is connected
         while True:
-            try:
-                return await asyncio.wait_for(asyncio.shield(self._lost), HOLD_SECONDS)
-            except TimeoutError:
-                pass
+            # Not `wait_for`: it forgets that the client leaves when its pod is lost that moment.
+            await asyncio.wait([self._lost], timeout=HOLD_SECONDS)
+            if self._lost.done():
+                return self._lost.result()
             pod = await self._connection.holds()
             if self._lost.done():
                 return self._lost.result()

@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.games import Allocation, Fleet, FleetSpec, Server
+from edgewise.api.games import MOST_RETIRED, Allocation, Fleet, FleetSpec, Server
 from edgewise.bench.gameservers.bare_pods import NAMESPACE, BarePods, fleet_spec
 from edgewise.bench.gameservers.fleet import down_figures, up_figures
 from edgewise.bench.gameservers.phases import Costs, Phases, some_at_once, until
 from edgewise.gameservers import names
-from edgewise.gameservers.fleet.apply import server_of
+from edgewise.gameservers.fleet.apply import batched, retiring, server_of
+from edgewise.gameservers.fleet.plan import ServerSeen
 from edgewise.gameservers.protection import budget
-from edgewise.gameservers.server.apply import retired
 from edgewise.gameservers.server.manifest import pod_of
 from edgewise.gameservers.server.observe import see_pod
 from edgewise.gameservers.server.observed import Observed
@@ -37,7 +37,7 @@ from edgewise.runtime.merge_patch import difference
 
 Tell = Callable[[str], None]
 
-WRITES, REMOVAL_WRITES = 3, 5
+WRITES, REMOVAL_WRITES = 3, 3
 
 
 class SketchBench:
@@ -139,23 +139,26 @@ class SketchBench:
         servers = list(self._made.values())
 
         async def remove(number: int) -> None:
-            server = servers[number]
-            name = server.metadata.name
-            await self._client.create(retired(server))
+            name = servers[number].metadata.name
             await self._client.delete(Server, name, NAMESPACE)
             await self._client.delete(Pod, names.pod_of(name), NAMESPACE)
 
         async def finish(_: int) -> None:
             name = (await gone.get()).metadata.name
-            await self._client.delete(Allocation, name, NAMESPACE)
             body = [{"op": "add", "path": "/metadata/finalizers", "value": []}]
             await self._client.patch(Server, name, NAMESPACE, body=body, type=Patch.JSON)
 
         end = self._pods.subscribe(changed)
         try:
+            seen = [ServerSeen(name=each.metadata.name, uid=each.metadata.uid) for each in servers]
+            lists = [retiring("arena", "", each, NAMESPACE) for each in batched(seen, MOST_RETIRED)]
+            for each in lists:
+                await self._client.create(each)
             numbers = range(len(servers))
             await asyncio.gather(some_at_once(numbers, remove), some_at_once(numbers, finish))
             await until(lambda: not len(self._pods), (self._pods,))
+            for each in lists:
+                await self._client.delete(Allocation, each.metadata.name, NAMESPACE)
         finally:
             end()
 

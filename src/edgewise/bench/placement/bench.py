@@ -38,6 +38,16 @@ CALM_SEARCHES = 10
 SLA_MS = 60.0
 
 
+def failures_of(new: Answers, kept: Answers) -> list[str]:
+    """What failed, by which user, and how long after their first request."""
+    return [
+        f"{who} at {at - min(moment for moment, _, _ in each.answers):.2f} s: {why}"
+        for who, each in (("new", new), ("kept", kept))
+        for at, why in each.failures
+        if each.answers
+    ]
+
+
 class PlacementBench:
     def __init__(
         self,
@@ -68,12 +78,14 @@ class PlacementBench:
                 runs.append(run)
                 new.append(asked)
                 kept.append(held)
+                failed = failures_of(asked, held)
                 self._tell(
                     f"run {number + 1} of {repeat}, {count} sentinel(s): {run.seconds:.1f} s, "
-                    f"on {run.node}, {len(asked.failures) + len(held.failures)} failed"
+                    f"on {run.node}, {len(failed)} failed {'; '.join(failed[:5])}".rstrip()
                 )
         each = [
-            msgspec.to_builtins(run) | {"load": load} for run, load in zip(runs, loads, strict=True)
+            msgspec.to_builtins(run) | {"load": load, "failures": failures_of(asked, held)}
+            for run, load, asked, held in zip(runs, loads, new, kept, strict=True)
         ]
         return of_searches(runs, self._setting, new, kept) | {"searches": each}
 
@@ -128,8 +140,19 @@ class PlacementBench:
             "probe_failed_requests": failed,
         }
 
-    async def user_moves(self) -> dict[str, Any]:
-        """The place comes to lie elsewhere: the nearest node becomes the farthest."""
+    async def user_moves(self, repeat: int) -> dict[str, Any]:
+        """The place comes to lie elsewhere, and the service follows: the slowest time of all."""
+        took = []
+        for _ in range(repeat):
+            seconds = await self._user_moves()
+            if seconds is None:
+                return {"moved_s": None}
+            took.append(seconds)
+            self._tell(f"the user moved: {seconds:.1f} s")
+        return {"moved_s": round(max(took), 3), "moved_mean_s": round(sum(took) / repeat, 3)}
+
+    async def _user_moves(self) -> float | None:
+        """The nearest node becomes the farthest. None: nothing followed."""
         nodes = self._ground.nodes
         turned = dict(zip(nodes, reversed(self._delays), strict=True))
         threshold = {"p95Ms": min(100.0, self._setting.round_trips[-1] / 2)}
@@ -142,13 +165,12 @@ class PlacementBench:
             moved = time.time()
             self._ground.move_place(turned)
             try:
-                deadline = moved + 60.0
                 while not self._timeline.moments[-1].on(nodes[-1]):
-                    if time.time() > deadline:
+                    if time.time() > moved + 60.0:
                         self._tell(f"the user moved, and nothing followed: {self._words()}")
-                        return {"moved_s": None}
+                        return None
                     await asyncio.sleep(0.02)
-                return {"moved_s": round(self._timeline.moments[-1].at - moved, 3)}
+                return self._timeline.moments[-1].at - moved
             finally:
                 self._ground.move_place(dict(zip(nodes, self._delays, strict=True)))
 

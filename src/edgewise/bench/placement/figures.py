@@ -257,7 +257,7 @@ def judged(figures: dict[str, Any], observation: float = 1.0) -> dict[str, bool]
         found[f"s{number}_mean_s"] = mean <= bar
         found[f"s{number}_model_s"] = abs(mean - model) <= 0.2 * model
         found[f"s{number}_step_s"] = figures[f"s{number}_step_s"] <= observation + bare + 1.0
-        found[f"s{number}_overload_pct"] = figures[f"s{number}_overload_pct"] <= (1 + number) * 100
+        found[f"s{number}_overload_pct"] = figures[f"s{number}_overload_pct"] == (1 + number) * 100
     if "runs" in figures:
         found["found_best"] = figures["found_best"] == figures["runs"]
         found["failed_requests"] = figures["failed_requests"] == 0

@@ -54,15 +54,19 @@ class Prober:
                 told, said = await process.communicate(input=b"")
         except TimeoutError:
             process.kill()
+            await process.wait()
             raise ProberFailed("a prober does not end") from None
         if process.returncode != 0 or not told:
             raise ProberFailed(f"a prober ended early: {said.decode(errors='replace')[-300:]}")
         return msgspec.json.decode(told, type=Answers)
 
-    def kill(self) -> None:
-        if self._process is not None:
+    async def kill(self) -> None:
+        """Waited for: what is left of a process when the event loop closes complains of it."""
+        process, self._process = self._process, None
+        if process is not None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                process.kill()
+            await process.communicate()
 
 
 @contextlib.asynccontextmanager
@@ -80,4 +84,4 @@ async def probing(
         yield probers
     finally:
         for prober in probers:
-            prober.kill()
+            await prober.kill()

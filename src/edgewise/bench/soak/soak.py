@@ -241,11 +241,21 @@ class Soak:
     async def _rest(self, when: str) -> None:
         """With nobody there; then what the programs hold is what they always hold."""
         await self._settled(when)
+        weight = await self._weight_at_rest()
         at = time.monotonic() - self._began
-        weight = await weigh(self._stage.client, self._pids(), self._stage.platform.gateway_url)
         self._weights.append((at, weight))
         held = ", ".join(f"{name} {each.memory_mb} MB" for name, each in weight.programs.items())
         self._tell(f"{when}: {held}; {weight.routes} routes, {weight.ports} ports")
+
+    async def _weight_at_rest(self) -> Weight:
+        """The gateway hears from the API server that the last sessions went, and may have lost its
+        watch just then. Routes that are there after all that time stay for ever."""
+        end = time.monotonic() + SETTLE_SECONDS
+        while True:
+            weight = await weigh(self._stage.client, self._pids(), self._stage.platform.gateway_url)
+            if not weight.routes or time.monotonic() > end:
+                return weight
+            await asyncio.sleep(AGAIN_SECONDS)
 
     def _pids(self) -> dict[str, int]:
         """Envoy apart: it outlives its agent, and the next one goes on with it."""

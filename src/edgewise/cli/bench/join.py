@@ -158,9 +158,9 @@ def at_scale(scale: Scale, *, gateway: bool) -> dict[str, Any]:
 
 @asynccontextmanager
 async def with_platform(
-    cluster: LocalCluster, *, gateway: bool
+    cluster: LocalCluster, *, gateway: bool, inside: bool = False
 ) -> AsyncIterator[tuple[Client, Platform]]:
     async with cluster.client() as client:
         await install_domains(client, [SESSIONS], SESSIONS.kinds)
-        async with running_platform(cluster, gateway=gateway) as platform:
+        async with running_platform(cluster, gateway=gateway, inside=inside) as platform:
             yield client, platform

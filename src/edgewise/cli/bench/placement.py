@@ -121,7 +121,7 @@ async def measured(
         if Part.PROBE in parts:
             figures |= await bench.probe(repeat)
         if Part.MOVE in parts:
-            figures |= await bench.user_moves()
+            figures |= await bench.user_moves(repeat)
         if Part.SLA in parts:
             figures |= await bench.sla(repeat, figures)
         if Part.CALM in parts:

@@ -16,7 +16,15 @@ from edgewise.bench.evaluation.report.comparing import comparisons
 from edgewise.bench.evaluation.report.page import page
 from edgewise.bench.evaluation.report.run_chapter import run_chapter
 from edgewise.bench.evaluation.report.stored_chapter import stored_chapter
-from edgewise.bench.evaluation.results import About, ResultsError, Stored, runs, stored
+from edgewise.bench.evaluation.report.verdicts import beside
+from edgewise.bench.evaluation.results import (
+    About,
+    ResultsError,
+    RunFolder,
+    Stored,
+    runs,
+    stored,
+)
 from edgewise.cli.bench.storing import results_root
 
 app = typer.Typer()
@@ -66,7 +74,7 @@ def parts_of(root: Path) -> Parts:
     evaluated = runs(root)
     return [
         ("Two questions", answers(evaluated)),
-        ("Cases side by side", [run_chapter(run) for run in evaluated]),
+        ("Cases side by side", [run_chapter(run, evaluated) for run in evaluated]),
         ("Across runs", comparisons(evaluated)),
         *by_domain([found for _, found in stored(root)]),
     ]
@@ -79,6 +87,7 @@ def all_figures(root: Path) -> dict[str, Any]:
             run.path.name: {
                 "about": origin(run.about()),
                 "cases": {case: figures_of(run.records(case)) for case in run.cases()},
+                "beside": beside_of(run),
             }
             for run in runs(root)
         },
@@ -86,6 +95,16 @@ def all_figures(root: Path) -> dict[str, Any]:
             found.about.bench: {"about": origin(found.about), "figures": found.figures}
             for _, found in stored(root)
         },
+    }
+
+
+def beside_of(run: RunFolder) -> dict[str, Any]:
+    """Of what the pods use, minute by minute, where the baselines ran too."""
+    speed = float(run.about().options.get("speed", 1))
+    records = {case: run.records(case) for case in run.cases()}
+    return {
+        "memory": beside(records, speed, lambda each: each.pods_mb),
+        "cpu": beside(records, speed, lambda each: each.pods_cpu),
     }
 
 

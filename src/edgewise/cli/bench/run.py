@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from edgewise.bench.evaluation.choosing import Choose
 from edgewise.bench.evaluation.evaluation import CaseName, Ground, Variant, run_case
 from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.report.page import page
@@ -33,8 +34,10 @@ from edgewise.cli.progress import shown_progress
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.local.clusters import LocalCluster
+from edgewise.local.errors import BadSpec
 from edgewise.local.faults import main_processes
 from edgewise.local.images.building import PYTHON_IMAGE, python_image
+from edgewise.local.network.delay import milliseconds
 from edgewise.testing.clusters import temporary_cluster
 
 app = typer.Typer()
@@ -89,8 +92,19 @@ def run(
         bool, typer.Option("--across", help="Case edgewise: kept for clients of any session.")
     ] = False,
     clusters: Annotated[
-        int, typer.Option(min=1, max=8, help="Clients go to so many clusters in turn.")
+        int, typer.Option(min=1, max=8, help="Clients are spread over so many clusters.")
     ] = 1,
+    choose: Annotated[
+        Choose,
+        typer.Option(help="Clients go to the clusters in turn, or to those that are nearest."),
+    ] = Choose.TURN,
+    away: Annotated[
+        str,
+        typer.Option(
+            metavar="MS,…",
+            help="How far each local cluster is from the clients, in milliseconds one way.",
+        ),
+    ] = "",
     nodes: Annotated[int, typer.Option(min=1, help="Real nodes of each cluster.")] = 2,
     output: Annotated[
         Path | None,
@@ -121,6 +135,7 @@ def run(
                 param_hint="--workload",
             )
         check_sample()
+    distances = distances_of(away, clusters, bool(kubeconfig))
     names = cases_of(case)
     load = trace_of(trace, seed)
     variant = Variant(reuse_seconds=reuse_seconds, across=across, warm=warm)
@@ -135,20 +150,23 @@ def run(
         "across": across,
         "workload": workload.value,
     }
+    # Only where they were asked for, so that what was stored before can be gone on with.
+    options |= {"choose": choose.value} if choose is not Choose.TURN else {}
+    options |= {"away": distances} if any(distances) else {}
     folder = RunFolder(output or results_root() / folder_name(options))
     folder.begin(about("run", command_line(), options), written(load))
     left = [name for name in names if not folder.is_done(name)]
     for name in names:
         if name not in left:
             tell(f"{name}: stored already in {folder.path}")
-    grounds = Grounds(kubeconfig or [], clusters, nodes, workload, image or PYTHON_IMAGE)
+    grounds = Grounds(kubeconfig or [], distances, nodes, workload, image or PYTHON_IMAGE)
     if left and workload is WorkloadName.HTTP and not kubeconfig:
         with shown_progress() as progress:
             python_image(progress)
     for number, name in enumerate(left):
         minutes = (len(left) - number) * (load.seconds / speed + OVERHEAD_SECONDS) / 60
         tell(f"{name}: about {minutes:.0f} min to the end of all cases")
-        run_one(name, grounds, folder, load, variant, speed)
+        run_one(name, grounds, folder, load, variant, speed, choose)
     told = summary(folder, names) | {"report": drawn(folder), "machine": machine()}
     print(json.dumps(told))
 
@@ -160,6 +178,7 @@ def run_one(
     load: Trace,
     variant: Variant,
     speed: float,
+    choose: Choose,
 ) -> None:
     writer = folder.writer(name)
     began = time.monotonic()
@@ -173,6 +192,7 @@ def run_one(
                     load,
                     variant=variant,
                     speed=speed,
+                    choose=choose,
                     writer=writer,
                     tell=tell,
                 )
@@ -193,13 +213,13 @@ class Grounds:
     def __init__(
         self,
         kubeconfigs: list[Path],
-        clusters: int,
+        away: list[float],
         nodes: int,
         workload: WorkloadName,
         image: str,
     ) -> None:
         self._named = [load_access(each) for each in kubeconfigs]
-        self._clusters = clusters
+        self._away = away
         self._nodes = nodes
         self._workload = workload
         self._image = image
@@ -207,10 +227,12 @@ class Grounds:
     @contextlib.contextmanager
     def made(self) -> Iterator[list[LocalCluster]]:
         with contextlib.ExitStack() as stack:
-            wanted = 0 if self._named else self._clusters
+            wanted = [] if self._named else self._away
             yield [
-                stack.enter_context(temporary_cluster("bench", nodes=self._nodes))
-                for _ in range(wanted)
+                stack.enter_context(
+                    temporary_cluster("bench", nodes=self._nodes, host_latency=each)
+                )
+                for each in wanted
             ]
 
     @contextlib.asynccontextmanager
@@ -230,7 +252,7 @@ class Grounds:
                 parts = {"api-server": main_processes(cluster)["kube-apiserver"].pid}
                 if name is CaseName.EDGEWISE:
                     client, platform = await stack.enter_async_context(
-                        with_platform(cluster, gateway=True)
+                        with_platform(cluster, gateway=True, inside=any(self._away))
                     )
                     parts["operator"] = platform.operator.pid
                     if platform.gateway is not None:
@@ -260,10 +282,31 @@ def cases_of(words: list[str]) -> list[CaseName]:
     return list(dict.fromkeys(found))
 
 
+def distances_of(text: str, clusters: int, named: bool) -> list[float]:
+    """Of each local cluster."""
+    if not text:
+        return [0.0] * clusters
+    if named:
+        raise typer.BadParameter("the clusters of a kubeconfig are where they are")
+    try:
+        found = [milliseconds(f"{each.strip()}ms") for each in text.split(",")]
+    except BadSpec as error:
+        raise typer.BadParameter(str(error), param_hint="--away") from None
+    if len(found) != clusters:
+        raise typer.BadParameter(
+            f"{len(found)} distances for {clusters} clusters: say one for each",
+            param_hint="--away",
+        )
+    return found
+
+
 def folder_name(options: dict[str, Any]) -> str:
     parts = [f"run-{options['trace']}-{options['seed']}", f"x{options['speed']:g}"]
     parts += [options["workload"]] if options["workload"] != WorkloadName.HTTP else []
     parts += [f"{options['clusters']}-clusters"] if options["clusters"] > 1 else []
+    if away := options.get("away"):
+        parts.append("-".join(["away", *(f"{each:g}" for each in away)]))
+    parts += ["by-latency"] if options.get("choose") else []
     parts += [f"warm-{options['warm']}"] if options["warm"] else []
     parts += [f"reuse-{options['reuse_seconds']}"] if options["reuse_seconds"] else []
     parts += ["across"] if options["across"] else []

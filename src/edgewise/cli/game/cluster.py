@@ -132,7 +132,8 @@ class ClusterGames:
                     views = (view_server(each, allocations.get(each.key)) for each in servers)
                     yield {each.name: each for each in views if game in ("", each.game, each.fleet)}
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), 1.0)
+                    async with asyncio.timeout(1.0):  # wait_for may swallow a Ctrl-C
+                        await changed.wait()
         finally:
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -12,17 +12,22 @@ from typing import Annotated
 import msgspec
 import typer
 
-from edgewise.cli.game.cluster import ClusterGames, GameError, cluster_games
+from edgewise.cli.game.cluster import ClusterGames, GameError, NoneFree, cluster_games
 from edgewise.cli.game.explain import explain as explained
 from edgewise.cli.game.server import allocate as allocate_by_server
 from edgewise.cli.game.views import GameView, ServerView
 from edgewise.cli.numbers import countable
 from edgewise.cli.session.text import Row, age, clock, json_of, table
+from edgewise.gameservers.allocation.request import MATCH_ID, MATCH_RULE
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-MATCH = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]{0,126}[A-Za-z0-9])?")
+NAME_RULE = (
+    "must have at most 63 characters: small letters, digits, dashes and dots, and begin and end "
+    "with a letter or a digit"
+)
+MATCH = re.compile(MATCH_ID)  # as the server has it
 LOOK_EVERY = 0.5
 GAMES = ("NAME", "WANTED", "READY", "ALLOCATED", "PHASE", "FLEET", "AGE")
 SERVERS = ("SERVER", "STATE", "ADDRESS", "NODE", "VERSION", "MATCH", "AGE")
@@ -81,9 +86,10 @@ def act(
     asyncio.run(run())
 
 
-def checked(what: str, given: str, rule: re.Pattern[str] = NAME) -> str:
-    if not rule.fullmatch(given):
-        raise GameError(f"{given!r} cannot be the name of a {what}")
+def checked(what: str, given: str) -> str:
+    pattern, rule = (MATCH, MATCH_RULE) if what == "match" else (NAME, NAME_RULE)
+    if not pattern.fullmatch(given):
+        raise GameError(f"{given!r} cannot be the name of a {what}: it {rule}")
     return given
 
 
@@ -146,7 +152,8 @@ def allocate(
         ),
     ] = None,
     wait: Annotated[
-        float, typer.Option(help="Wait for so many seconds if none is free.", callback=countable)
+        float,
+        typer.Option(help="Wait for so many seconds if none is free.", min=0, callback=countable),
     ] = 0.0,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -155,7 +162,7 @@ def allocate(
 ) -> None:
     """Take a server for a match. The same match once more gets the same server."""
     checked("game", game)
-    checked("match", match, MATCH)
+    checked("match", match)
 
     def say(found: ServerView) -> None:
         where = ", ".join(f"{name} at {found.address}:{port}" for name, port in found.ports.items())
@@ -176,7 +183,7 @@ async def waited(games: ClusterGames, game: str, match: str, wait: float) -> Ser
     while True:
         try:
             return await games.allocate(game, match)
-        except GameError:
+        except NoneFree:  # a game that is not there is not waited for
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(LOOK_EVERY)
@@ -186,7 +193,8 @@ async def waited(games: ClusterGames, game: str, match: str, wait: float) -> Ser
 def drain(
     server: ServerName,
     wait: Annotated[
-        float, typer.Option(help="Wait for so many seconds until it is gone.", callback=countable)
+        float,
+        typer.Option(help="Wait for so many seconds until it is gone.", min=0, callback=countable),
     ] = 0.0,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Any
 
 from edgewise.cli.game.cluster import GameError, NoneFree
 from edgewise.cli.game.views import ServerView
-from edgewise.client.errors import EdgewiseError
-from edgewise.client.games.match import path_of
+from edgewise.client.errors import EdgewiseError, NotReady
+from edgewise.client.games.match import MatchRequest
+from edgewise.client.games.match import allocate as allocated
 from edgewise.client.transport import Transport
 
 TOKEN = "EDGEWISE_TOKEN"  # noqa: S105 - the name of a variable
@@ -18,32 +19,23 @@ async def allocate(url: str, game: str, match: str, wait: float) -> ServerView:
     token = os.environ.get(TOKEN, "")
     if not token:
         raise GameError(f"the server needs to know who you are: put an API token into {TOKEN}")
-    body: dict[str, Any] = {"match": match}
-    if wait:
-        body["wait"] = int(wait)
-    async with Transport(url, token) as server:
-        try:
-            found = await server.call("POST", path_of(game), dict[str, Any], body=body)
-            if found["state"] == "queued":
-                found = await server.call(
-                    "GET",
-                    path_of(game, match),
-                    dict[str, Any],
-                    query={"wait": min(60.0, wait)},
-                )
-        except EdgewiseError as error:
-            raise GameError(str(error)) from error
-    if found["state"] == "queued":
-        raise NoneFree(f"no server of {game} is free; {match} waits at place {found.get('place')}")
+    try:
+        async with Transport(url, token) as server:
+            wish = MatchRequest(wait=math.ceil(wait))
+            found = await allocated(server, game, match, wish, patience=0.0)
+    except NotReady:
+        raise NoneFree(f"no server of {game} became free for {match} within {wait:g} s") from None
+    except EdgewiseError as error:
+        raise GameError(str(error)) from error
     return ServerView(
-        name=found["server"],
+        name=found.server or "",
         game=game,
         fleet="",
         state="Allocated",
-        address=found.get("address") or "",
-        ports={name: port["port"] for name, port in found.get("ports", {}).items()},
-        node=found.get("node") or "",
-        version=found.get("version") or "",
+        address=found.address or "",
+        ports={name: port.port for name, port in found.ports.items()},
+        node=found.node or "",
+        version=found.version or "",
         match=match,
         created=None,
     )

@@ -10,10 +10,12 @@ import msgspec
 import typer
 
 from edgewise.api.placement import LatencyPlacement
-from edgewise.cli.placement.text import explained, listed, shown
+from edgewise.cli.missing_kinds import known_kinds
+from edgewise.cli.placement.text import explained, explanation, listed, shown
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.errors import NotFound, Unreachable
+from edgewise.kube.unreadable import UnreadableObject
 
 app = typer.Typer(no_args_is_help=True, help="See where services run, and why there.")
 
@@ -41,7 +43,8 @@ async def connected(
 ) -> AsyncIterator[tuple[Client, str]]:
     access = load_access(kubeconfig, context)
     async with Client(access, user_agent="edgewise-placement") as client:
-        yield client, namespace or access.namespace or "default"
+        with known_kinds("placements", access.server):
+            yield client, namespace or access.namespace or "default"
 
 
 async def found(client: Client, namespace: str, name: str) -> LatencyPlacement:
@@ -116,12 +119,14 @@ def explain(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    json: Json = False,
 ) -> None:
     """Why it runs where it runs, what every node is out for, and what the search waits for."""
 
     async def run() -> None:
         async with connected(kubeconfig, context, namespace) as (client, within):
-            print(explained(await found(client, within, name)))
+            why = explanation(await found(client, within, name))
+            print(msgspec.json.encode(why).decode() if json else explained(why))
 
     asyncio.run(run())
 
@@ -134,36 +139,49 @@ def watch(
     namespace: Namespace = None,
     json: Json = False,
     until_ended: Annotated[
-        bool, typer.Option("--until-ended", help="Stop when the search that runs has ended.")
+        bool,
+        typer.Option(
+            "--until-ended",
+            help="Stop when no search runs any more: the first one, or that of now, has ended.",
+        ),
     ] = False,
 ) -> None:
     """Ranking and rounds while they happen, until Ctrl-C."""
 
     async def run() -> None:
         async with connected(kubeconfig, context, namespace) as (client, within):
-            placement = await found(client, within, name)
-            number = placement.status.search.number
+            said = ""
             while True:
-                said = ""
+                # How it stands comes first: a placement that is calm does not change for minutes.
+                placement = await found(client, within, name)
                 with contextlib.suppress(Unreachable):
-                    async for change in client.watch(
-                        LatencyPlacement,
-                        within,
-                        fields=f"metadata.name={name}",
-                        resource_version=placement.metadata.resource_version,
-                    ):
-                        if change.type == "DELETED":
+                    async for each in states(client, placement):
+                        if each is None:
                             print(f"{name} is gone")
                             return
-                        placement = change.object
-                        text = as_json(placement) if json else shown(placement, live=True)
+                        text = as_json(each) if json else shown(each, live=True)
                         if text != said:
                             print(text, flush=True)
                             said = text
-                        search = placement.status.search
-                        if until_ended and search.ended_at and search.number >= max(1, number):
+                        if until_ended and each.status.search.ended_at:
                             return
                 await asyncio.sleep(RETRY_SECONDS)
-                placement = await found(client, within, name)
 
     asyncio.run(run())
+
+
+async def states(
+    client: Client, placement: LatencyPlacement
+) -> AsyncIterator[LatencyPlacement | None]:
+    """How it stands now, and each change; None when it is gone. Ends when the watch does."""
+    yield placement
+    meta = placement.metadata
+    async for change in client.watch(
+        LatencyPlacement,
+        meta.namespace,
+        fields=f"metadata.name={meta.name}",
+        resource_version=meta.resource_version,
+    ):
+        if change.unreadable is not None:
+            raise UnreadableObject(change.unreadable)
+        yield None if change.type == "DELETED" else change.object

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from edgewise.api.placement import LatencyPlacement, Phase, Ranked
+import msgspec
+
+from edgewise.api.placement import LatencyPlacement, Phase, Ranked, seconds
+from edgewise.workloads.deadlines import moment, stamp
 
 _WHY = {
     "Worse": "was measured, and is not better by minImprovement",
@@ -101,36 +104,100 @@ def _row(each: Ranked, why: str) -> tuple[str, ...]:
     )
 
 
-def explained(placement: LatencyPlacement) -> str:
+class Told(msgspec.Struct, frozen=True):
+    """Of a condition that is not as it should be, or of a node that is out."""
+
+    what: str
+    why: str
+    words: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a placement runs where it runs."""
+
+    name: str
+    target: str
+    mode: str
+    phase: str
+    standing: str
+    conditions: list[Told]
+    nodes: list[Told]
+    next_search: str
+    model_seconds: float
+    schedule_seconds: float
+    com_seconds: float
+    last_search_seconds: float
+
+
+def explanation(placement: LatencyPlacement) -> Explanation:
     status, spec = placement.status, placement.spec
-    lines = [f"{placement.metadata.name} places Deployment {spec.target.name} ({spec.mode})."]
-    lines.append(_standing(placement))
-    for each in status.conditions:
-        if each.message and (each.status == "False" or each.type == "Progressing"):
-            lines.append(f"{each.type}: {each.message}.")
-    for visited in status.visited:
-        lines.append(f"{visited.node}: {_WHY.get(visited.why, visited.why)}.")
-    lines.append(
-        f"A search takes {status.model_seconds:.1f} s by the model "
-        f"(T_S {status.schedule_seconds:.1f} s, T_COM {status.com_seconds:.1f} s measured); "
-        f"the last one took {status.convergence_seconds:.1f} s."
+    return Explanation(
+        name=placement.metadata.name,
+        target=spec.target.name,
+        mode=spec.mode,
+        phase=status.phase,
+        standing=_standing(placement),
+        conditions=[
+            Told(each.type, each.reason, each.message)
+            for each in status.conditions
+            # Ready only repeats what the others say.
+            if each.message
+            and each.type != "Ready"
+            and (each.status == "False" or each.type == "Progressing")
+        ],
+        nodes=[Told(each.node, each.why, _WHY.get(each.why, each.why)) for each in status.visited],
+        next_search=_next_search(placement),
+        model_seconds=status.model_seconds,
+        schedule_seconds=status.schedule_seconds,
+        com_seconds=status.com_seconds,
+        last_search_seconds=status.convergence_seconds,
     )
+
+
+def explained(why: Explanation) -> str:
+    lines = [f"{why.name} places Deployment {why.target} ({why.mode}).", why.standing]
+    lines += [f"{each.what}: {each.words}." for each in why.conditions]
+    lines += [f"{each.what}: {each.words}." for each in why.nodes]
+    if why.next_search:
+        lines.append(f"The next search: {why.next_search}.")
+    measured = bool(why.schedule_seconds or why.com_seconds)
+    taken = f"T_S {why.schedule_seconds:.1f} s, T_COM {why.com_seconds:.1f} s measured"
+    if why.model_seconds:
+        lines.append(
+            f"A search takes {why.model_seconds:.1f} s by the model "
+            f"({taken if measured else 'nothing is measured yet'})"
+            + (
+                f"; the last one took {why.last_search_seconds:.1f} s."
+                if why.last_search_seconds
+                else "."
+            )
+        )
     return "\n".join(lines)
+
+
+def _next_search(placement: LatencyPlacement) -> str:
+    status, spec = placement.status, placement.spec
+    ended = moment(status.search.ended_at)
+    if ended is None:
+        return ""
+    words = f"at {stamp(ended + seconds(spec.trigger))} (spec.trigger {spec.trigger})"
+    if spec.threshold is not None and not status.search.futile:
+        words += f", or when p95 is above {spec.threshold.p95_ms:g} ms"
+    return words + ", or after a rollout or a change of the placement"
 
 
 def _standing(placement: LatencyPlacement) -> str:
     status = placement.status
     words = f" ({status.message})" if status.message else ""
-    match status.phase:
-        case Phase.SEARCHING:
-            return f"It searches: round {status.round}{words}."
-        case Phase.CONVERGED:
-            return f"Every node was looked at{words}."
-        case Phase.SATISFIED:
-            return f"All replicas keep the SLA{words}."
-        case Phase.VIOLATED:
-            return f"No node keeps the SLA{words}."
-        case Phase.PAUSED:
-            return "Nothing is done now."
-        case _:
-            return f"The operator has not looked at it yet, or waits{words}."
+    standings: dict[str, str] = {
+        Phase.SEARCHING: f"It searches: round {status.round}{words}.",
+        Phase.CONVERGED: f"Every node was looked at{words}.",
+        Phase.SATISFIED: f"All replicas keep the SLA{words}.",
+        Phase.VIOLATED: f"No node keeps the SLA{words}.",
+        Phase.PAUSED: "Nothing is done now.",
+    }
+    if status.phase in standings:
+        return standings[status.phase]
+    if status.conditions:
+        return f"No search was begun yet{words}."
+    return "The operator has not looked at it yet: is it running?"

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from edgewise.cli.missing_kinds import known_kinds
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 
@@ -35,6 +36,7 @@ def act_as(
             named = (("Impersonate-User", who),)
             access = msgspec.structs.replace(access, impersonation=named)
         async with Client(access) as client:
-            await do(client)
+            with known_kinds("tenants", access.server):
+                await do(client)
 
     asyncio.run(run())

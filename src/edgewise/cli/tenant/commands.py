@@ -19,12 +19,13 @@ from edgewise.api.tenancy import (
     TenantResourceQuotaSpec,
     TenantSpec,
 )
+from edgewise.cli.missing_kinds import known_kinds
 from edgewise.cli.numbers import countable
 from edgewise.cli.session.text import table
 from edgewise.cli.tenant.reading import BadTenantOption, resources, subject, tenant_name
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.errors import Forbidden, NotFound
+from edgewise.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from edgewise.kube.kinds.core import Namespace
 from edgewise.runtime.errors import Unavailable
 
@@ -50,8 +51,10 @@ def act(
     kubeconfig: Path | None, context: str | None, do: Callable[[Client], Awaitable[None]]
 ) -> None:
     async def run() -> None:
-        async with Client(load_access(kubeconfig, context)) as client:
-            await do(client)
+        access = load_access(kubeconfig, context)
+        async with Client(access) as client:
+            with known_kinds("tenants", access.server):
+                await do(client)
 
     asyncio.run(run())
 
@@ -76,14 +79,41 @@ def create(
     shared = resources(quota or ())
 
     async def do(client: Client) -> None:
-        if shared:
-            # Before the tenant: so it never has a moment without.
-            await client.create(_quota(tenant_name(name), shared))
-        await client.create(Tenant.named(tenant_name(name), spec=spec))
+        await make(client, tenant_name(name), spec, shared)
         await _until(client, name, State.ESTABLISHED, timeout)
         print(f"tenant {name} is established; its owners work in the namespace {name}")
 
     act(kubeconfig, context, do)
+
+
+async def make(client: Client, name: str, spec: TenantSpec, shared: dict[str, int | str]) -> None:
+    """A tenant and its quota, or neither: nothing of a tenant that is there is changed."""
+    with contextlib.suppress(NotFound):
+        await client.get(Tenant, name)
+        raise BadTenantOption(
+            f"there is a tenant {name} already: `edgewise tenant quota {name} pods=10` changes "
+            "what it may use"
+        )
+    made = Tenant.named(name, spec=spec)
+    if not shared:
+        await client.create(made)
+        return
+    # The quota is before the tenant, so that it never has a moment without. What the API server
+    # says of the tenant is asked before that.
+    await client.create(made, dry_run=True)
+    try:
+        await client.create(_quota(name, shared))
+    except AlreadyExists:
+        raise BadTenantOption(
+            f"there is a quota {name} already, of no tenant: delete that TenantResourceQuota, or "
+            "leave --quota out to take it as it is"
+        ) from None
+    try:
+        await client.create(made)
+    except BaseException:
+        with contextlib.suppress(KubeError):
+            await client.delete(TenantResourceQuota, name)
+        raise
 
 
 @app.command("list")
@@ -120,10 +150,20 @@ def tree(
     """The namespaces below one, as far as you may see them."""
 
     async def do(client: Client) -> None:
-        print(tenant_name(name))
+        await _there(client, tenant_name(name))
+        print(name)
         await _branches(client, name, "", DEEPEST)
 
     act(kubeconfig, context, do)
+
+
+async def _there(client: Client, name: str) -> None:
+    try:
+        await client.get(Namespace, name)
+    except NotFound:
+        raise BadTenantOption(f"there is no tenant or namespace {name}") from None
+    except Forbidden:
+        return  # owners need not see the namespace to see what is in it
 
 
 async def _branches(client: Client, namespace: str, indent: str, left: int) -> None:
@@ -222,7 +262,9 @@ def _quota(name: str, shared: dict[str, int | str]) -> TenantResourceQuota:
 async def _known(client: Client, name: str) -> Tenant:
     try:
         return await client.get(Tenant, tenant_name(name))
-    except NotFound:
+    except NotFound as error:
+        if not error.details.get("name"):
+            raise
         raise BadTenantOption(f"there is no tenant {name}") from None
 
 

@@ -1,4 +1,4 @@
-"""Measures a service as its user, and reports each pod's median, T_O after its first answer.
+"""Measures a service as its user, and reports each pod's median of T_O.
 
 async with Edgewise(url, token) as edgewise:
 
@@ -28,6 +28,9 @@ from edgewise.client.probe import Target, measure
 SAMPLES = 10
 SAMPLES_OF_A_POD = 5
 MOST_SAMPLES = 50
+# With so many answers T_O counts from the first question, otherwise from its answer: to a pod that
+# is far the answer takes two round trips, in which others were asked already.
+ENOUGH_SAMPLES = 3
 # So many for a while after a pod was met for the first time: others may have come with it.
 EAGER_SAMPLES = 30
 # Reports a second that the other side takes from one client, and how many may be sent at once.
@@ -114,8 +117,9 @@ class Reporter:
         self._through_proxy = through_proxy
         self._measure = measure_once or self._sample
         self._samples: dict[str, list[float]] = {}
-        self._first: dict[str, float] = {}
+        self._first: dict[str, tuple[float, float]] = {}  # when it was asked, and answered
         self._met: dict[str, float] = {}  # when each pod last answered
+        self._reported: dict[str, float] = {}  # when each was last reported
         self._new_at = -math.inf  # when one was met that was not known
         self._sending = asyncio.Lock()
         self._tokens = BURST
@@ -140,12 +144,18 @@ class Reporter:
                 self.failed += 1
                 await asyncio.sleep(RETRY_SECONDS)
 
-    def note(self, pod: str, rtt_ms: float) -> None:
-        """For a program that measures by itself: one round trip to a pod."""
+    def note(self, pod: str, rtt_ms: float, *, asked: float | None = None) -> None:
+        """For a program that measures by itself: one round trip to a pod.
+
+        `asked` is when it began, by the monotonic clock.
+        """
         if pod not in self._samples and len(self._samples) >= MOST_PODS:
             return
         now = time.monotonic()
-        self._first.setdefault(pod, now)
+        if pod not in self._first:
+            # What was asked in the time that was reported already is not counted twice.
+            begun = max(now if asked is None else asked, self._reported.get(pod, -math.inf))
+            self._first[pod] = (begun, now)
         if pod not in self._met:
             self._new_at = now
         self._met[pod] = now
@@ -173,10 +183,15 @@ class Reporter:
                 await self._send_medians(key, send)
 
     def _until_due(self, observation: float) -> float:
-        """Until the first pod was observed for long enough; who is met meanwhile is due later."""
+        """Until the first pod was observed for long enough; answers that come may bring it near."""
         now = time.monotonic()
-        due = (first + observation - now for first in self._first.values())
-        return max(0.001, min(due, default=observation / 4))
+        due = (self._due(pod, observation) - now for pod in self._first)
+        return max(0.001, min([*due, observation / 10]))
+
+    def _due(self, pod: str, observation: float) -> float:
+        asked, answered = self._first[pod]
+        enough = len(self._samples.get(pod, ())) >= ENOUGH_SAMPLES
+        return (asked if enough else answered) + observation
 
     async def _sample_all(self, key: ReportKey) -> None:
         """At an even pace, each beside the others: a far pod shall not hold up the near ones."""
@@ -200,13 +215,14 @@ class Reporter:
         return min(wanted, MOST_SAMPLES)
 
     async def _one(self) -> None:
+        asked = time.monotonic()
         try:
             found = await self._measure(self._url)
         except EdgewiseError:
             self.failed += 1
             return
         if found.pod:
-            self.note(found.pod, found.rtt_ms)
+            self.note(found.pod, found.rtt_ms, asked=asked)
 
     async def _sample(self, url: str) -> Sample:
         return await sample(url, through_proxy=self._through_proxy)
@@ -216,11 +232,13 @@ class Reporter:
         now = time.monotonic()
         unmet = now - UNMET_AFTER * key.observation
         self._met = {pod: at for pod, at in self._met.items() if at >= unmet}
+        self._reported = {pod: at for pod, at in self._reported.items() if pod in self._met}
         for pod, values in list(self._samples.items()):
-            if now - self._first[pod] < key.observation:
+            if now < self._due(pod, key.observation):
                 continue
             del self._samples[pod]
             del self._first[pod]
+            self._reported[pod] = now
             await self._send(sign(key, median(values), pod=pod, app=self._app), send)
 
     async def _probe_all(self, key: ReportKey, send: Send) -> None:

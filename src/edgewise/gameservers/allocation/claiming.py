@@ -20,7 +20,7 @@ from edgewise.gameservers.allocation.apply import Taken, Writer, line_name
 from edgewise.gameservers.allocation.choice import Candidate
 from edgewise.gameservers.allocation.errors import GamesUnreachable, NoServerFree
 from edgewise.gameservers.allocation.idle_servers import IdleServers
-from edgewise.gameservers.allocation.line import Game, deadline_of, plan_for, wish_of
+from edgewise.gameservers.allocation.line import Game, check_room, deadline_of, plan_for, wish_of
 from edgewise.gameservers.allocation.matches import Matches
 from edgewise.gameservers.allocation.plan import stands
 from edgewise.gameservers.allocation.request import AllocationRequest, Fits, read_selectors
@@ -160,6 +160,10 @@ class Claims:
                 self.idle.lose(candidate.name)
                 return None
             await self._see(own)
+        if self.matches.overtaken(own):
+            self.idle.lose(candidate.name)
+            await self.writer.release(own)
+            return None
         of_match = self.matches.of(key)
         if not any(each.metadata.uid == own.metadata.uid for each in of_match):
             return None  # its server has gone meanwhile, and it with the server
@@ -228,6 +232,7 @@ class Claims:
     # The line ---------------------------------------------------------------------------
 
     async def _queue(self, key: MatchKey, wish: AllocationRequest) -> Given:
+        check_room(self.matches, key, wish)
         spec = AllocationSpec(
             waiting=WaitingInLine(
                 until=stamp(self._clock() + wish.wait),

@@ -16,11 +16,15 @@ from edgewise.api.games import Allocation, Operation, Server, ServerState
 from edgewise.gameservers import names
 from edgewise.gameservers.allocation.choice import Candidate, Nodes, choose
 from edgewise.gameservers.allocation.request import Fits
+from edgewise.gameservers.retirement import hold_of
 from edgewise.kube.objects import Key
 from edgewise.runtime.caching.cache import Cache
 
 # A server that another replica was faster to take shows so in our cache within milliseconds.
 LOST_SECONDS = 2.0
+
+# However long a game may take to acknowledge: a caller waits for it, with an open connection.
+LONGEST_ACKNOWLEDGE = 300.0
 
 # (label, value): all servers of a fleet, or of a GameType.
 Pool = tuple[str, str]
@@ -97,6 +101,8 @@ class IdleServers:
         if (changed := new or old) is not None:
             self._lost.pop(changed.metadata.name, None)
             self._look_at(changed.key)
+            for name in changed.spec.retires:
+                self._look_at(Key(changed.metadata.namespace, name))
 
     def _look_at(self, key: Key) -> None:
         server, allocation = self._servers.get(key), self._allocations.get(key)
@@ -104,7 +110,7 @@ class IdleServers:
         if server is None:
             return
         if allocation is None:
-            if is_idle(server):
+            if is_idle(server) and not hold_of(server, self._allocations).retired:
                 self._put_in(key, server)
         elif not allocation.spec.retired:
             self._node_of_taken[key] = server.status.node
@@ -157,5 +163,5 @@ def candidate_of(server: Server) -> Candidate:
         version=server.status.version,
         labels=server.metadata.labels,
         fleet=server.metadata.labels.get(names.FLEET, ""),
-        acknowledge=seconds_of(server.spec.acknowledge),
+        acknowledge=min(LONGEST_ACKNOWLEDGE, seconds_of(server.spec.acknowledge)),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import lru_cache
 from typing import NamedTuple
 
 from edgewise.api.games import Allocation
 from edgewise.gameservers.allocation.choice import Candidate
+from edgewise.gameservers.allocation.errors import NoServerFree
 from edgewise.gameservers.allocation.idle_servers import IdleServers, Pool
 from edgewise.gameservers.allocation.matches import Matches
 from edgewise.gameservers.allocation.plan import Waiting, plan_line
@@ -17,8 +19,14 @@ from edgewise.gameservers.allocation.request import (
     Selector,
     read_selectors,
 )
+from edgewise.gameservers.allocation.revisions import MatchKey, Wished, wished
 from edgewise.runtime.errors import Unacceptable
 from edgewise.workloads.deadlines import moment
+
+# In the line of one game, of one holder.
+MOST_WAITING = 1000
+MOST_WISHES = 8
+FULL_SECONDS = 5
 
 
 class Game(NamedTuple):
@@ -84,10 +92,37 @@ def plan_for(
 
 
 def _fits(waiting: Allocation) -> Fits:
-    selectors = wish_of(waiting).selectors
-    if not selectors:
+    return _read(wished(waiting))
+
+
+# Every call for a server looks at the line, whose wishes are mostly alike and never change.
+@lru_cache(maxsize=4096)
+def _read(said: Wished) -> Fits:
+    if not said:
         return (ANY,)
     try:
-        return read_selectors(selectors)
+        return read_selectors(
+            [Selector(labels=labels, version=version) for labels, version in said]
+        )
     except Unacceptable:  # written by another hand
         return ()
+
+
+def check_room(matches: Matches, key: MatchKey, wish: AllocationRequest) -> None:
+    """Raise, with a sentence, if a holder has as much in the line of a game as it may.
+
+    A wish that is like another one costs nothing: whoever finds no server for the first does not
+    look for the second. So what is bounded is how many differ, and how many there are.
+    """
+    mine = matches.waiting_of(key.game, key.holder)
+    said = tuple((each.labels, each.version) for each in wish.selectors)
+    if mine.total() >= MOST_WAITING:
+        text = f"{MOST_WAITING} of your matches wait for {key.game} already"
+    elif said not in mine and len(mine) >= MOST_WISHES:
+        text = (
+            f"selectors: your matches wait for {key.game} with {MOST_WISHES} different selectors "
+            "already"
+        )
+    else:
+        return
+    raise NoServerFree(f"no server of {key.game} is free now, and {text}", FULL_SECONDS)

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 
 from edgewise.api.games import Allocation, Server
 from edgewise.gameservers.allocation.revisions import (
     MatchKey,
+    Wished,
     by_game,
     by_line,
     by_match,
@@ -23,7 +25,9 @@ from edgewise.gameservers.allocation.revisions import (
     in_line,
     match_of,
     waits,
+    wished,
 )
+from edgewise.gameservers.retirement import overtaken
 from edgewise.kube.objects import Key
 from edgewise.runtime.caching.cache import Cache, number
 
@@ -31,6 +35,7 @@ from edgewise.runtime.caching.cache import Cache, number
 LOOK_AGAIN_SECONDS = 0.25
 # The topic of those who want to hear of every change.
 ANYTHING = "anything"
+_NOBODY: Counter[Wished] = Counter()
 
 
 class Matches:
@@ -40,6 +45,7 @@ class Matches:
         self._servers = servers
         self._cache = allocations
         self._namespace = namespace
+        self._lines: dict[tuple[str, str], Counter[Wished]] = {}
         self._tickets = itertools.count()
         self._unseen: list[tuple[int, int, asyncio.Future[None]]] = []
         self._watched: dict[Hashable, set[asyncio.Event]] = {}
@@ -49,7 +55,7 @@ class Matches:
     # What is known ----------------------------------------------------------------------
 
     def of(self, key: MatchKey) -> list[Allocation]:
-        return self._cache.by(by_match, key)
+        return self._counting(self._cache.by(by_match, key))
 
     def first(self, key: MatchKey) -> Allocation | None:
         """The one that counts; it may be over by now."""
@@ -65,13 +71,18 @@ class Matches:
         """
         return [each for each in in_line(self._cache.by(by_line, game)) if not self._served(each)]
 
+    def waiting_of(self, game: str, holder: str) -> Counter[Wished]:
+        """How many of a holder wait for a game, by what they wish for."""
+        return self._lines.get((game, holder), _NOBODY)
+
     def _served(self, waiting: Allocation) -> bool:
         key = match_of(waiting)
-        return key is not None and self.first(key) is not None
+        # Of no match there could be an answer: whatever was taken for it, nobody would find.
+        return key is None or self.first(key) is not None
 
     def of_game(self, game: str) -> list[Allocation]:
         """All matches of a game."""
-        return self._cache.by(by_game, game)
+        return self._counting(self._cache.by(by_game, game))
 
     def named(self, game: str, match: str) -> list[Allocation]:
         """All matches of that name, whoever holds them."""
@@ -104,7 +115,15 @@ class Matches:
         return said is not None and said.acknowledged == allocation.metadata.uid
 
     def all(self) -> list[Allocation]:
-        return self._cache.all()
+        return self._counting(self._cache.all())
+
+    def overtaken(self, allocation: Allocation) -> bool:
+        """Whether the server was being removed when it was made."""
+        return overtaken(allocation, self._cache)
+
+    def _counting(self, found: list[Allocation]) -> list[Allocation]:
+        """Without those whose server was being removed when they were made."""
+        return [each for each in found if not self.overtaken(each)]
 
     # Waiting ----------------------------------------------------------------------------
 
@@ -165,11 +184,24 @@ class Matches:
             shown = heapq.heappop(self._unseen)[2]
             if not shown.done():
                 shown.set_result(None)
+        self._count_line(old, -1)
+        self._count_line(new, 1)
         for each in (old, new):
             if each is not None:
                 self._tell(each.key)
                 self._tell(match_of(each))
         self._tell(ANYTHING)
+
+    def _count_line(self, allocation: Allocation | None, by: int) -> None:
+        if allocation is None or allocation.spec.waiting is None:
+            return
+        key, wish = (allocation.spec.game, allocation.spec.holder), wished(allocation)
+        line = self._lines.setdefault(key, Counter())
+        line[wish] += by
+        if not line[wish]:
+            del line[wish]
+        if not line:
+            del self._lines[key]
 
     def _server_changed(self, old: Server | None, new: Server | None, _: bool) -> None:
         if (changed := new or old) is not None:

@@ -12,7 +12,7 @@ import msgspec
 
 from edgewise.api.games import Allocation
 from edgewise.gameservers.allocation.choice import Candidate
-from edgewise.gameservers.allocation.request import Fits
+from edgewise.gameservers.allocation.request import LONGEST_WAIT, Fits
 from edgewise.gameservers.allocation.revisions import MatchKey, first_of
 
 # A replica that made a second Allocation of a match drops it within milliseconds. If it crashed
@@ -107,9 +107,7 @@ def _over(seen: Seen, first: Allocation | None, now: float) -> str:
     spec = seen.allocation.spec
     left_behind = seen.age >= LEFT_BEHIND_SECONDS
     if spec.waiting is not None:
-        if seen.until is not None and seen.until <= now:
-            return "no server became free in time"
-        return "the match has a server" if first is not None and left_behind else ""
+        return _waited_enough(seen, first, now)
     if first is not None and not _same(first, seen.allocation):
         return "the match has an earlier one" if left_behind else ""
     late = seen.age >= spec.acknowledge_seconds + LEFT_BEHIND_SECONDS
@@ -118,3 +116,12 @@ def _over(seen: Seen, first: Allocation | None, now: float) -> str:
     if spec.lease_seconds and not seen.players and seen.silent >= spec.lease_seconds:
         return "its holder was not heard for as long as the lease says, and no player is there"
     return ""
+
+
+def _waited_enough(seen: Seen, first: Allocation | None, now: float) -> str:
+    if seen.until is not None and seen.until <= now:
+        return "no server became free in time"
+    if seen.until is not None and seen.until > now + 2 * LONGEST_WAIT:
+        return "nobody can ask to wait for so long"
+    has_one = first is not None and seen.age >= LEFT_BEHIND_SECONDS
+    return "the match has a server" if has_one else ""

@@ -12,6 +12,8 @@ from edgewise.runtime.caching.selection import Requirement, SelectorError, parse
 from edgewise.runtime.errors import Unacceptable
 
 LONGEST_SELECTOR = 512
+# Each is asked of every idle server, while nobody else is served.
+MOST_REQUIREMENTS = 64
 LONGEST_WAIT = 3600
 LONGEST_LEASE = 86_400
 # Replicas tell each other of heartbeats every few seconds.
@@ -84,7 +86,10 @@ def check_lease(wish: AllocationRequest) -> None:
 
 def read_selectors(selectors: list[Selector]) -> Fits:
     """The selectors of a wish; Unacceptable, with a sentence, if one cannot be read."""
-    return tuple(_read(number, each) for number, each in enumerate(selectors)) or (ANY,)
+    found = tuple(_read(number, each) for number, each in enumerate(selectors)) or (ANY,)
+    if sum(len(each.requirements) for each in found) > MOST_REQUIREMENTS:
+        raise Unacceptable(f"selectors: all labels together have more than {MOST_REQUIREMENTS}")
+    return found
 
 
 def _read(number: int, selector: Selector) -> Fit:

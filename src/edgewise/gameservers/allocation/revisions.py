@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from edgewise.api.games import Allocation
-from edgewise.runtime.caching.cache import number
+from edgewise.gameservers.retirement import created
 
 
 class MatchKey(NamedTuple):
@@ -20,6 +20,15 @@ class MatchKey(NamedTuple):
     game: str
     holder: str
     match: str
+
+
+# The selectors of one that waits: labels and version of each.
+Wished = tuple[tuple[str, str], ...]
+
+
+def wished(waiting: Allocation) -> Wished:
+    said = waiting.spec.waiting.selectors if waiting.spec.waiting is not None else []
+    return tuple((each.labels, each.version) for each in said)
 
 
 def match_of(allocation: Allocation) -> MatchKey | None:
@@ -49,11 +58,6 @@ def by_line(allocation: Allocation) -> str | None:
 def waits(allocation: Allocation) -> Iterable[str]:
     """An index of a cache: all that wait, under the empty text."""
     return ("",) if allocation.spec.waiting is not None else ()
-
-
-def created(allocation: Allocation) -> int:
-    """The revision of its creation."""
-    return number(allocation.status.revision or allocation.metadata.resource_version)
 
 
 def first_of(allocations: Iterable[Allocation]) -> Allocation | None:

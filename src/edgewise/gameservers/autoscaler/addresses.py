@@ -7,17 +7,24 @@ link-local (where clouds keep the credentials of a machine), and what is no sing
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import socket
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Where clouds answer with a machine's credentials, besides link-local addresses.
 _METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Names that are looked up at once, of all autoscalers and of those of one namespace.
+THREADS = 32
+MOST_OF_ONE = 4
 _LOW_32 = 0xFFFF_FFFF
 
 
@@ -48,21 +55,85 @@ def _behind(address: Address) -> Address:
     return address
 
 
+class Lookups:
+    """Looks names up, each in a thread that nobody can end before the name server answers.
+
+    Threads of its own, and of one namespace only a few: whose names are never answered holds up
+    neither the names of others nor anything else that needs a thread.
+    """
+
+    def __init__(self, *, threads: int = THREADS, most: int = MOST_OF_ONE) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="webhook-names")
+        self._most = most
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._asking: Counter[str] = Counter()
+
+    async def look_up(
+        self, namespace: str, host: str, port: int, family: socket.AddressFamily
+    ) -> list[ResolveResult]:
+        turn = self._turns.setdefault(namespace, asyncio.Semaphore(self._most))
+        self._asking[namespace] += 1
+        try:
+            await turn.acquire()
+        except asyncio.CancelledError:
+            self._leave(namespace)
+            raise
+        ask = partial(
+            socket.getaddrinfo,
+            host,
+            port,
+            family=family,
+            type=socket.SOCK_STREAM,
+            flags=socket.AI_ADDRCONFIG,
+        )
+        asked = self._threads.submit(ask)
+        loop = asyncio.get_running_loop()
+
+        def ended(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the operator has ended meanwhile
+                loop.call_soon_threadsafe(self._ended, namespace, turn)
+
+        # When the thread has ended, not when somebody stopped waiting for it.
+        asked.add_done_callback(ended)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(address[0]),
+                port=port,
+                family=found,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for found, _, protocol, _, address in await asyncio.wrap_future(asked)
+        ]
+
+    def _ended(self, namespace: str, turn: asyncio.Semaphore) -> None:
+        turn.release()
+        self._leave(namespace)
+
+    def _leave(self, namespace: str) -> None:
+        self._asking[namespace] -= 1
+        if not self._asking[namespace]:
+            del self._asking[namespace]
+            del self._turns[namespace]
+
+
 class GuardedResolver(AbstractResolver):
     """Looks names up and checks what comes of it: the very addresses that are then called, so a
     name that means something else a moment later helps nobody."""
 
-    def __init__(self, *, local: bool) -> None:
+    def __init__(self, lookups: Lookups, namespace: str, *, local: bool) -> None:
+        self._lookups = lookups
+        self._namespace = namespace
         self._local = local
-        self._inner = ThreadedResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await self._inner.resolve(host, port, family)
+        found = await self._lookups.look_up(self._namespace, host, port, family)
         for each in found:
             check_address(str(each["host"]), local=self._local)
         return found
 
     async def close(self) -> None:
-        await self._inner.close()
+        return None

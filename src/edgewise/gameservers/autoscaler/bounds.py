@@ -8,6 +8,9 @@ from edgewise.api.durations import seconds_of
 from edgewise.api.games import GameAutoscalerSpec
 from edgewise.gameservers.autoscaler.observed import Counts, Wished
 
+# More no game can have: a number above it would be refused, and again at the next look.
+MOST_REPLICAS = 10_000
+
 
 class Bounded(msgspec.Struct, frozen=True):
     number: int
@@ -71,14 +74,16 @@ def _within(spec: GameAutoscalerSpec, found: Bounded, *, wished: bool) -> Bounde
         return Bounded(spec.min, "Min", f"min is {spec.min}")
     if spec.max is not None and found.number > spec.max and wished:
         return Bounded(spec.max, "Max", f"max is {spec.max}, {found.number} are wished for")
+    if found.number > MOST_REPLICAS:
+        words = f"{found.number} are wished for, and no game has more than {MOST_REPLICAS}"
+        return Bounded(MOST_REPLICAS, "Max", words)
     return found
 
 
 def _in_use(spec: GameAutoscalerSpec, counts: Counts, found: Bounded) -> Bounded:
     """Callers that wait are served up to `max`; who has a server keeps it, whatever `max` is."""
-    floor = counts.in_use
-    if spec.max is not None:
-        floor = max(counts.allocated, min(floor, spec.max))
+    most = MOST_REPLICAS if spec.max is None else spec.max
+    floor = min(MOST_REPLICAS, max(counts.allocated, min(counts.in_use, most)))
     if found.number >= floor:
         return found
     waiting = f" and {counts.queued} are waited for" if counts.queued else ""

@@ -8,6 +8,7 @@ As in cron, if both days are given, either is enough.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -17,6 +18,9 @@ _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 # A 29th of February on a certain day of the week comes back after at most 40 years; who wants
 # that has no game. Eight years find every 29th of February.
 _LONGEST_DAYS = 8 * 366
+_DAY_MINUTES = 24 * 60
+# No zone sets its clock back by more minutes than this.
+_CLOCK_CHANGE = 3 * 60
 
 
 class BadCron(ValueError):
@@ -52,6 +56,7 @@ class Cron(msgspec.Struct, frozen=True):
         return in_month or in_week if self.either_day else in_month and in_week
 
 
+@lru_cache(maxsize=1024)
 def parse_cron(text: str) -> Cron:
     fields = text.split()
     if len(fields) != 5:
@@ -81,16 +86,23 @@ def last_due(cron: Cron, zone: ZoneInfo, now: float) -> float | None:
     the first time.
     """
     today = datetime.fromtimestamp(now, UTC).astimezone(zone).replace(tzinfo=None)
-    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
-    for back in range(_LONGEST_DAYS):
-        day = midnight - timedelta(days=back)
-        if not cron.matches(day):
+    day = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    first = day - timedelta(days=_LONGEST_DAYS)
+    # What is later than that by the clock on the wall was not due yet, whatever the clock did.
+    latest = today.hour * 60 + today.minute + _CLOCK_CHANGE
+    while day > first:
+        if day.month not in cron.months:
+            day, latest = day.replace(day=1) - timedelta(days=1), _DAY_MINUTES
             continue
-        for hour in cron.hours:
-            for minute in cron.minutes:
-                due = day.replace(hour=hour, minute=minute, tzinfo=zone).timestamp()
-                if due <= now:
-                    return due
+        if cron.matches(day):
+            for hour in cron.hours:
+                for minute in cron.minutes if hour * 60 <= latest else ():
+                    if hour * 60 + minute > latest:
+                        continue
+                    due = day.replace(hour=hour, minute=minute, tzinfo=zone).timestamp()
+                    if due <= now:
+                        return due
+        day, latest = day - timedelta(days=1), _DAY_MINUTES
     return None
 
 

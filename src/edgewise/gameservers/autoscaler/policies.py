@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from edgewise.api.games import BufferPolicy, SchedulePolicy
 from edgewise.gameservers.autoscaler.cron import BadCron, last_due, parse_cron, zone_of
@@ -35,10 +36,10 @@ def scheduled(policy: SchedulePolicy, now: float) -> int | Trouble:
     """What the entry says that came due last."""
     latest: tuple[float, int] | None = None
     try:
-        zone = zone_of(policy.zone)
+        zone_of(policy.zone)
         for number, entry in enumerate(policy.entries):
             try:
-                due = last_due(parse_cron(entry.cron), zone, now)
+                due = _last_due(entry.cron, policy.zone, int(now // 60))
             except BadCron as error:
                 raise BadCron(f"policy.schedule.entries[{number}].cron: {error}") from error
             # Of two at the same moment the later in the list counts.
@@ -49,3 +50,10 @@ def scheduled(policy: SchedulePolicy, now: float) -> int | Trouble:
     if latest is None:
         return Trouble("BadPolicy", "policy.schedule: no entry ever comes due")
     return latest[1]
+
+
+@lru_cache(maxsize=4096)
+def _last_due(cron: str, zone: str, minute: int) -> float | None:
+    """Once a minute, which is as often as anything can come due: an autoscaler may be looked at
+    every second, and all of them share one loop with everything else."""
+    return last_due(parse_cron(cron), zone_of(zone), minute * 60.0)

@@ -17,7 +17,13 @@ import msgspec
 from yarl import URL
 
 from edgewise.api.games import WebhookPolicy, WebhookService
-from edgewise.gameservers.autoscaler.addresses import Forbidden, GuardedResolver, check_address
+from edgewise.gameservers.autoscaler.addresses import (
+    Forbidden,
+    GuardedResolver,
+    Lookups,
+    check_address,
+)
+from edgewise.gameservers.autoscaler.bounds import MOST_REPLICAS
 from edgewise.gameservers.autoscaler.observed import Said, Trouble
 from edgewise.kube.client import Client
 from edgewise.kube.errors import ApiError, KubeError, NotFound
@@ -27,7 +33,6 @@ from edgewise.kube.kinds.endpoints import EndpointSlice
 # A webhook that has not answered by then is taken for one that does not answer.
 PATIENCE = 10.0
 MOST_BYTES = 4096
-MOST_REPLICAS = 10_000
 MOST_SLICES = 100
 SERVICE_LABEL = "kubernetes.io/service-name"
 
@@ -57,6 +62,7 @@ class Webhooks:
         self._client = client
         self._local = local
         self._patience = patience
+        self._lookups = Lookups()
 
     async def ask(self, question: Question) -> Said | Trouble:
         try:
@@ -73,7 +79,7 @@ class Webhooks:
     async def _post(self, question: Question) -> bytes:
         url, host = await self._target(question)
         connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(local=self._local),
+            resolver=GuardedResolver(self._lookups, question.namespace, local=self._local),
             use_dns_cache=False,
             force_close=True,
         )

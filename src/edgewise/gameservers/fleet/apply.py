@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from edgewise.api.games import (
+    MOST_RETIRED,
     Allocation,
     AllocationSpec,
     Fleet,
@@ -17,14 +18,17 @@ from edgewise.api.games import (
     Server,
 )
 from edgewise.gameservers import names
-from edgewise.gameservers.fleet.plan import FleetPlan, ServerSeen
+from edgewise.gameservers.fleet.plan import FleetPlan, ListSeen, ServerSeen
 from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.objects import ObjectMeta
 from edgewise.runtime.api import Api
 from edgewise.runtime.merge_patch import difference
+from edgewise.runtime.retry import TryAgainAfter
 
 # Requests that are under way for one fleet at a time.
 AT_ONCE = 16
+# A name that something else has is tried again this often.
+TAKEN_SECONDS = 10.0
 
 T = TypeVar("T")
 
@@ -49,7 +53,8 @@ class FleetWriter:
     async def carry_out(self, plan: FleetPlan) -> None:
         await each_of(plan.mark, self._mark)
         await each_of(plan.delete, self._delete)
-        await each_of(plan.retire, self._retire)
+        await each_of(plan.forget, self._forget)
+        await each_of(batched(plan.retire, MOST_RETIRED), self._retire)
         await each_of(plan.create, self._create)
 
     async def write_status(self, before: FleetStatus, status: FleetStatus) -> None:
@@ -68,27 +73,32 @@ class FleetWriter:
         except AlreadyExists:
             await self._api.get(Server, made.metadata.name, made.metadata.namespace)
 
-    async def _retire(self, server: ServerSeen) -> None:
-        """The creation decides: if somebody has allocated it, it stays, and another one goes."""
-        labels = self._fleet.metadata.labels
-        taking = Allocation.named(
-            server.name,
-            self._fleet.metadata.namespace,
-            spec=AllocationSpec(
-                server_uid=server.uid,
-                retired=True,
-                game=labels.get(names.TYPE, ""),
-                fleet=self._fleet.metadata.name,
-            ),
-        )
+    async def _retire(self, servers: Sequence[ServerSeen]) -> None:
+        """Many at once. Whom a match has that was earlier, the next pass finds allocated."""
+        meta = self._fleet.metadata
+        taking = retiring(meta.name, meta.labels.get(names.TYPE, ""), servers, meta.namespace)
         try:
             await self._api.create(taking)
         except AlreadyExists:
-            meta = taking.metadata
-            found = await self._api.get(Allocation, meta.name, meta.namespace)
-            if not found.spec.retired or found.spec.server_uid != server.uid:
-                return
-        await self._delete(server)
+            # An earlier one, perhaps of another operator: what it says is what holds.
+            name = taking.metadata.name
+            found = await self._api.get(Allocation, name, meta.namespace)
+            if not taking.spec.retires.items() & found.spec.retires.items():
+                words = f"the Allocation {name} is there and lists other servers: delete it"
+                raise TryAgainAfter(words, TAKEN_SECONDS) from None
+
+    async def _forget(self, retiring: ListSeen) -> None:
+        meta = ObjectMeta(
+            name=retiring.name, namespace=self._fleet.metadata.namespace, uid=retiring.uid
+        )
+        await self._api.delete(
+            Allocation(
+                api_version=Allocation.KIND.api_version,
+                kind=Allocation.KIND.kind,
+                metadata=meta,
+                spec=AllocationSpec(),
+            )
+        )
 
     async def _delete(self, server: ServerSeen) -> None:
         await self._api.delete(_known(server, self._fleet.metadata.namespace))
@@ -137,6 +147,24 @@ def server_of(fleet: Fleet, number: int, version: str) -> Server:
         ),
         spec=msgspec.structs.replace(fleet.spec.spec, operation=Operation.NONE),
     )
+
+
+def retiring(fleet: str, game: str, servers: Sequence[ServerSeen], namespace: str) -> Allocation:
+    """That the operator has taken these servers of a fleet, to remove them."""
+    return Allocation.named(
+        names.retiring(min(each.name for each in servers)),
+        namespace,
+        spec=AllocationSpec(
+            retires={each.name: each.uid for each in servers},
+            retired=True,
+            game=game,
+            fleet=fleet,
+        ),
+    )
+
+
+def batched(things: Sequence[T], most: int) -> list[Sequence[T]]:
+    return [things[at : at + most] for at in range(0, len(things), most)]
 
 
 async def each_of(things: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:

@@ -11,8 +11,9 @@ from edgewise.gameservers import names
 from edgewise.gameservers.fleet.apply import FleetWriter
 from edgewise.gameservers.fleet.observe import observe_fleet
 from edgewise.gameservers.fleet.plan import FleetPlan, plan_fleet
+from edgewise.gameservers.retirement import fleet_of_list, over, unseen
 from edgewise.kube.kinds.core import Namespace, Node
-from edgewise.kube.objects import Key
+from edgewise.kube.objects import Key, Object
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.watches import CacheView, mapped, owned, read
@@ -21,11 +22,20 @@ from edgewise.runtime.watches import CacheView, mapped, owned, read
 AT_MOST_EVERY = 0.25
 # Counts in the status follow no faster than this.
 COUNTS_EVERY = 2.0
+# Servers are removed when the list of them has come by in the watch, with all that was earlier.
+UNSEEN_SECONDS = 0.02
 
 
 def fleet_of_allocation(allocation: Allocation, _: CacheView) -> Iterable[Key]:
     name = allocation.spec.fleet
     return (Key(allocation.metadata.namespace, name),) if name else ()
+
+
+def fleet_of_unread_allocation(allocation: Object, cache: CacheView) -> Iterable[Key]:
+    """The fleet of the server that has its name: none of them is free for certain."""
+    server = cache[Server].get(allocation.key)
+    owners = server.metadata.owner_references if server is not None else []
+    return [Key(allocation.metadata.namespace, each.name) for each in owners if each.controller]
 
 
 class Memory(msgspec.Struct):
@@ -46,13 +56,15 @@ class FleetController(Controller[Fleet]):
         self._memories: dict[Key, Memory] = {}
         self.watches = (
             owned(Server),
-            mapped(Allocation, fleet_of_allocation),
+            mapped(Allocation, fleet_of_allocation, unread=fleet_of_unread_allocation),
             read(Namespace),
             read(Node),
         )
 
     async def reconcile(self, fleet: Fleet) -> Requeue | None:
         memory, now = self._memory(fleet), self.clock()
+        if unseen(self.cache[Allocation], fleet.key):
+            return Requeue.after(UNSEEN_SECONDS)
         wait = memory.looked + AT_MOST_EVERY - now
         if 0 < wait <= AT_MOST_EVERY:
             return Requeue.after(wait)
@@ -74,7 +86,7 @@ class FleetController(Controller[Fleet]):
             self.events.warning(fleet, "ServerFailed", plan.failed)
         await writer.carry_out(plan)
         later = await self._count(fleet, plan, writer, memory)
-        if plan.more:
+        if plan.more or plan.retire:
             memory.looked = 0.0
             return Requeue.now()
         moments = [each for each in (plan.deadline, later) if each is not None]
@@ -82,16 +94,22 @@ class FleetController(Controller[Fleet]):
 
     async def finalize(self, fleet: Fleet) -> Requeue | None:
         memory, now = self._memory(fleet), self.clock()
+        if unseen(self.cache[Allocation], fleet.key):
+            return Requeue.after(UNSEEN_SECONDS)
         plan = plan_fleet(observe_fleet(fleet, self.cache, memory.numbers), now)
         if plan.done:
             return None
         writer = FleetWriter(self.api, fleet, plan.status.version)
         await writer.carry_out(plan)
         later = await self._count(fleet, plan, writer, memory)
-        return Requeue.at(later)
+        return Requeue.now() if plan.retire else Requeue.at(later)
 
     async def gone(self, key: Key) -> None:
+        """Of a fleet that went without us, the lists of servers stay until these have gone."""
         self._memories.pop(key, None)
+        for each in self.cache[Allocation].by(fleet_of_list, key):
+            if over(each, self.cache[Server]):
+                await self.api.delete(each)
 
     def _memory(self, fleet: Fleet) -> Memory:
         found = self._memories.get(fleet.key)

@@ -11,7 +11,8 @@ from edgewise.api.games import (
     ServerStatus,
 )
 from edgewise.gameservers import names
-from edgewise.gameservers.fleet.plan import FleetObserved, ServerSeen
+from edgewise.gameservers.fleet.plan import FleetObserved, ListSeen, ServerSeen
+from edgewise.gameservers.retirement import fleet_of_list, hold_of, over
 from edgewise.gameservers.versions import version_of
 from edgewise.kube.kinds.core import Namespace, Node
 from edgewise.kube.objects import Key
@@ -31,6 +32,10 @@ def observe_fleet(fleet: Fleet, cache: CacheView, numbers: tuple[int, int]) -> F
         numbers=numbers,
         namespace_ends=namespace is not None and namespace.metadata.deleting,
         nodes=_nodes_of_their_own(fleet, cache[Node]),
+        lists=[
+            ListSeen(name=each.metadata.name, uid=each.metadata.uid, over=over(each, cache[Server]))
+            for each in allocations.by(fleet_of_list, fleet.key)
+        ],
     )
 
 
@@ -42,9 +47,7 @@ def _nodes_of_their_own(fleet: Fleet, nodes: Cache[Node]) -> int | None:
 
 def see_server(server: Server, allocations: Cache[Allocation]) -> ServerSeen:
     meta, status = server.metadata, server.status
-    taken = allocations.get(server.key)
-    if taken is not None and taken.spec.server_uid != meta.uid:
-        taken = None
+    hold = hold_of(server, allocations)
     number = meta.labels.get(names.NUMBER, "")
     game = status.game
     return ServerSeen(
@@ -56,8 +59,8 @@ def see_server(server: Server, allocations: Cache[Allocation]) -> ServerSeen:
         state=status.state,
         deleting=meta.deleting,
         created=meta.creation_timestamp or "",
-        allocated=(taken is not None and not taken.spec.retired) or bool(game and game.allocated),
-        retired=taken is not None and taken.spec.retired,
+        allocated=hold.match is not None or bool(game and game.allocated),
+        retired=hold.retired,
         allowed=bool(status.allowed and status.allowed.value),
         node=status.node,
         priority=server.spec.deletion_priority,

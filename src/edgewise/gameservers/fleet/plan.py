@@ -79,6 +79,14 @@ class ServerSeen(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ListSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """An Allocation that retires servers of the fleet."""
+
+    name: str
+    uid: str = ""
+    over: bool = False  # all its servers are gone
+
+
 class FleetObserved(msgspec.Struct, frozen=True, kw_only=True):
     fleet: Fleet
     servers: Sequence[ServerSeen] = ()
@@ -88,19 +96,21 @@ class FleetObserved(msgspec.Struct, frozen=True, kw_only=True):
     namespace_ends: bool = False
     # Nodes that take pods, if each server needs one of its own; None: many fit on one.
     nodes: int | None = None
+    lists: Sequence[ListSeen] = ()
 
 
 class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
     # Numbers that are to be ours alone, from and up to but without; empty: we have enough.
     reserve: tuple[int, int] | None = None
     create: tuple[int, ...] = ()  # numbers of servers to make
-    retire: tuple[ServerSeen, ...] = ()  # idle: take them first, then delete them
+    retire: tuple[ServerSeen, ...] = ()  # idle: take them first, the next pass deletes them
     delete: tuple[ServerSeen, ...] = ()
+    forget: tuple[ListSeen, ...] = ()  # lists of servers that are gone
     mark: tuple[ServerSeen, ...] = ()
     status: FleetStatus
     more: bool = False
     deadline: float | None = None
-    done: bool = False  # a fleet that is deleted has no servers left
+    done: bool = False  # a fleet that is deleted has nothing left
     failed: str = ""  # why a server failed, for an event
 
 
@@ -194,6 +204,7 @@ def _plan(
         create=() if reserve else tuple(ours),
         retire=tuple(idle),
         delete=(*broken, *(each for each in victims if each.allocated)),
+        forget=_over(seen),
         mark=tuple(each for each in victims if marks and not each.marked),
         status=_status(seen, now, failures, missing),
         more=grow and (reserve is not None or missing > wanted),
@@ -208,11 +219,25 @@ def _above(seen: FleetObserved) -> int:
 
 def _ending(seen: FleetObserved, now: float) -> FleetPlan:
     """All are asked to end, those that are taken too; the fleet goes when they have gone."""
+    here = [each for each in seen.servers if not each.deleting]
+    # One list takes many that are idle; in a namespace that ends, nothing can be made.
+    idle = [
+        each
+        for each in here
+        if not (each.allocated or each.retired or each.state in _ENDING or seen.namespace_ends)
+    ]
+    taken = {each.name for each in idle}
     return FleetPlan(
-        delete=tuple(each for each in seen.servers if not each.deleting),
+        retire=tuple(idle),
+        delete=tuple(each for each in here if each.name not in taken),
+        forget=_over(seen),
         status=_status(seen, now, seen.fleet.status.failures, 0),
-        done=not seen.servers,
+        done=not seen.servers and not seen.lists,
     )
+
+
+def _over(seen: FleetObserved) -> tuple[ListSeen, ...]:
+    return tuple(each for each in seen.lists if each.over)
 
 
 def _failures(seen: FleetObserved, broken: Sequence[ServerSeen], now: float) -> Failures | None:

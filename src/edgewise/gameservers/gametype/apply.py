@@ -82,7 +82,10 @@ class GameWriter:
         """The hard deadline is over: the servers of this fleet are not asked any more."""
         namespace = self._game.metadata.namespace
         found = await self._api.list(Server, namespace, labels=f"{names.FLEET}={name}")
+        fleet = self._fleets[name].metadata.uid
         for server in found.items:
-            if not server.spec.allow_force_delete:
+            # Anybody who may write Servers can give one the label.
+            owned = any(each.uid == fleet for each in server.metadata.owner_references)
+            if owned and not server.spec.allow_force_delete:
                 with contextlib.suppress(NotFound):
                     await self._api.patch(server, {"spec": {"allowForceDelete": True}})

@@ -14,7 +14,7 @@ from edgewise.gameservers.allocation.claiming import Claims
 from edgewise.gameservers.allocation.line import deadline_of, plan_for
 from edgewise.gameservers.allocation.matches import ANYTHING
 from edgewise.gameservers.allocation.plan import Removal, Seen, plan_cleaning
-from edgewise.gameservers.allocation.revisions import match_of
+from edgewise.gameservers.allocation.revisions import MatchKey, match_of
 from edgewise.gameservers.hub.metrics import TAKEN_BACK
 from edgewise.gameservers.hub.records import Games
 from edgewise.kube.errors import KubeError
@@ -141,6 +141,9 @@ class Duties:
         first_seen: dict[str, float] = {}
         for allocation in matches.all():
             match = match_of(allocation)
+            if match is None and allocation.spec.waiting is not None:
+                # Of another hand. It is served by nobody, and ends with its time.
+                match = MatchKey(allocation.spec.game, "", allocation.metadata.name)
             if match is None:
                 continue
             uid = allocation.metadata.uid

@@ -101,15 +101,15 @@ class Objects:
                 kind, name, self._games.namespace, uid=found.metadata.uid
             )
             if force:
-                await self._kill(kind, name)
+                await self._kill(found)
         except NotFound:
             raise NotThere(f"there is no {kind.KIND.kind} {name!r}") from None
         except KubeError as error:
             raise _said(error) from error
         return _view(kind, name, found.metadata.uid, "deleting")
 
-    async def _kill(self, kind: type[Object], name: str) -> None:
-        for server in self._servers_of(kind, name):
+    async def _kill(self, found: Object) -> None:
+        for server in self._servers_of(found):
             try:
                 await self._games.client.patch(
                     Server,
@@ -120,17 +120,14 @@ class Objects:
             except NotFound:
                 continue
 
-    def _servers_of(self, kind: type[Object], name: str) -> list[str]:
-        if kind is Server:
-            return [name]
-        label = {Fleet: names.FLEET, GameType: names.TYPE}.get(kind)
-        if label is None:
-            return []
-        return [
-            each.metadata.name
-            for each in self._games.servers
-            if each.metadata.labels.get(label) == name
-        ]
+    def _servers_of(self, found: Object) -> list[str]:
+        """By their owners: anybody who may write Servers can give one the label of a fleet."""
+        if isinstance(found, Server):
+            return [found.metadata.name]
+        owners = {found.metadata.uid}
+        if isinstance(found, GameType):
+            owners = {each.metadata.uid for each in self._games.fleets if _owned(each, owners)}
+        return [each.metadata.name for each in self._games.servers if _owned(each, owners)]
 
     async def set_labels(self, server: str, labels: dict[str, str | None]) -> dict[str, str]:
         """Put labels on the pod of a server; None takes one off."""
@@ -158,6 +155,10 @@ class Objects:
             raise Unacceptable(
                 f"metadata.namespace: this server looks after {self._games.namespace} only"
             )
+
+
+def _owned(obj: Object, by: set[str]) -> bool:
+    return any(each.uid in by for each in obj.metadata.owner_references)
 
 
 def _view(kind: type[Object], name: str, uid: str, state: str) -> ObjectView:

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from edgewise.api.games import Allocation, Server
 from edgewise.gameservers import names
+from edgewise.gameservers.retirement import hold_of
 from edgewise.gameservers.sdk.tokens import BadToken, PodIdentity, PodTokens
 from edgewise.gameservers.sdk.words import (
     Said,
@@ -26,7 +27,7 @@ from edgewise.gameservers.sdk.words import (
     view_of,
 )
 from edgewise.kube.client import Client
-from edgewise.kube.errors import KubeError, NotFound
+from edgewise.kube.errors import UNREADABLE_JSON, KubeError, NotFound
 from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.budgets import Budgets
@@ -37,6 +38,12 @@ PATH = "/gameservers/v1"
 LARGEST_BODY = 65_536
 BODY_SECONDS = 10.0
 POLL_SECONDS = 25.0
+# A sidecar has one open, and for a moment that of the sidecar before it. At every change of its
+# server all of them are answered.
+MOST_LISTENING = 4
+# Calls a second of one pod, and how many at once; and of these, those that write its Server.
+CALLS = (20.0, 60)
+WRITES = (4.0, 20)
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +64,8 @@ class SdkHandlers:
         self._pods = pods
         self._allocations = allocations
         self._waiting: dict[Key, set[asyncio.Event]] = {}
-        self._budgets = Budgets(20.0, 60)
+        self._budgets = Budgets(*CALLS)
+        self._writes = Budgets(*WRITES)
         servers.subscribe(self._changed)
         allocations.subscribe(self._changed)
 
@@ -75,21 +83,25 @@ class SdkHandlers:
         except _Refused as refused:
             return refused.answer
         server = who.server
+        status, metadata = status_patch(server, said, who.pod.uid), metadata_patch(server, said)
+        # What it said is kept by its sidecar, which sends it whole: nothing is lost.
+        if (status or metadata) and (wait := self._writes.spend(who.pod.uid)) > 0:
+            return _later("this server says other words too often", wait)
         try:
-            if patch := status_patch(server, said, who.pod.uid):
+            if status:
                 await self._client.patch(
                     Server,
                     server.metadata.name,
                     server.metadata.namespace,
-                    body={"status": patch},
+                    body={"status": status},
                     subresource="status",
                 )
-            if patch := metadata_patch(server, said):
+            if metadata:
                 await self._client.patch(
                     Server,
                     server.metadata.name,
                     server.metadata.namespace,
-                    body={"metadata": {**patch, "uid": server.metadata.uid}},
+                    body={"metadata": {**metadata, "uid": server.metadata.uid}},
                 )
         except NotFound:
             return _sentence(410, "the Server of this pod is gone")
@@ -105,6 +117,8 @@ class SdkHandlers:
         except _Refused as refused:
             return refused.answer
         key, since = who.server.key, request.query.get("since", "")
+        if len(self._waiting.get(key, ())) >= MOST_LISTENING:
+            return _later("this server listens more than once", 1.0)
         event = asyncio.Event()
         self._waiting.setdefault(key, set()).add(event)
         try:
@@ -131,7 +145,7 @@ class SdkHandlers:
             gone = View(name=key.name, state="Shutdown", shutdown=_GONE)
             body = msgspec.json.encode(gone)
         else:
-            body = msgspec.json.encode(view_of(server, self._allocations.get(key)))
+            body = msgspec.json.encode(view_of(server, hold_of(server, self._allocations).match))
         return body, hashlib.sha256(body).hexdigest()[:16]
 
     async def _words(self, request: web.Request) -> Said:
@@ -143,7 +157,7 @@ class SdkHandlers:
         except TimeoutError:
             late = f"the body did not come within {BODY_SECONDS:g} s"
             raise _Refused(_sentence(408, late)) from None
-        except msgspec.MsgspecError as error:
+        except UNREADABLE_JSON as error:
             raise _Refused(_sentence(400, str(error))) from error
 
     async def _who(self, request: web.Request) -> _Who:
@@ -160,9 +174,7 @@ class SdkHandlers:
             raise _Refused(_sentence(503, "tokens cannot be checked now")) from error
         wait = self._budgets.spend(pod.uid)
         if wait > 0:
-            answer = _sentence(429, "this server calls too often")
-            answer.headers["Retry-After"] = str(int(wait) + 1)
-            raise _Refused(answer)
+            raise _Refused(_later("this server calls too often", wait))
         found = self._pods.get(Key(pod.namespace, pod.pod))
         name = found.metadata.labels.get(names.PROTECTED, "") if found is not None else ""
         # Whoever may create pods can give one the label and the owner of another server's pod;
@@ -208,6 +220,12 @@ class _Refused(Exception):
 
 def _sentence(status: int, text: str) -> web.Response:
     return web.json_response({"error": text}, status=status)
+
+
+def _later(text: str, wait: float) -> web.Response:
+    answer = _sentence(429, text)
+    answer.headers["Retry-After"] = str(int(wait) + 1)
+    return answer
 
 
 _GONE = Shutdown(shutdown=True, why="Deleted")

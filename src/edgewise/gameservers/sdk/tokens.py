@@ -187,7 +187,7 @@ def verify(key: PublicKey, algorithm: str, signed: bytes, signature: bytes) -> N
 def _part(text: str, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(_decoded(text), type=kind)
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadToken("this is no token of a pod") from error
 
 

@@ -12,8 +12,14 @@ from edgewise.api.games import Allocation, Server
 # The labels and annotations of a game begin with this, so that it can change none of ours.
 PREFIX = "sdk.edgewise.dev/"
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")]
-Value = Annotated[str, Meta(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+# What a game may say at once, and what of it and of what it said before is kept.
+MOST_SAID = 32
+MOST_KEPT = 64
+
+# `$` also matches before a line feed at the end, which the API server would refuse.
+_WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+Name = Annotated[str, Meta(pattern=rf"^{_WORD}\Z")]
+Value = Annotated[str, Meta(pattern=rf"^({_WORD})?\Z")]
 Moment = Annotated[str, Meta(max_length=40)]
 Uid = Annotated[str, Meta(max_length=64)]
 
@@ -31,9 +37,9 @@ class Said(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=T
     released: Uid = ""
     acknowledged: Uid = ""
     players: Annotated[int, Meta(ge=0, le=100_000)] | None = None
-    labels: Annotated[dict[Name, Value], Meta(max_length=32)] = {}
+    labels: Annotated[dict[Name, Value], Meta(max_length=MOST_SAID)] = {}
     annotations: Annotated[
-        dict[Name, Annotated[str, Meta(max_length=1024)]], Meta(max_length=32)
+        dict[Name, Annotated[str, Meta(max_length=1024)]], Meta(max_length=MOST_SAID)
     ] = {}
 
 
@@ -63,13 +69,10 @@ class View(msgspec.Struct, rename="camel", kw_only=True):
 
 
 def view_of(server: Server, allocation: Allocation | None) -> View:
+    """`allocation` is that of the match that has the server."""
     status, asked = server.status, server.status.shutdown
     taken = None
-    if (
-        allocation is not None
-        and not allocation.spec.retired
-        and allocation.spec.server_uid == server.metadata.uid
-    ):
+    if allocation is not None:
         spec = allocation.spec
         taken = Match(
             uid=allocation.metadata.uid,
@@ -123,17 +126,20 @@ def status_patch(server: Server, said: Said, pod_uid: str) -> dict[str, Any]:
 
 
 def metadata_patch(server: Server, said: Said) -> dict[str, Any]:
-    """Labels and annotations of the game; those that it takes back stay, as it is simplest."""
+    """Labels and annotations of the game. Those that it takes back stay, as it is simplest, until
+    they are many: a game that says others each time must not fill its Server."""
     patch: dict[str, Any] = {}
     for kind, given, there in (
         ("labels", said.labels, server.metadata.labels),
         ("annotations", said.annotations, server.metadata.annotations),
     ):
-        changed = {
-            f"{PREFIX}{name}": value
-            for name, value in given.items()
-            if there.get(f"{PREFIX}{name}") != value
+        words = {f"{PREFIX}{name}": value for name, value in given.items()}
+        changed: dict[str, str | None] = {
+            name: value for name, value in words.items() if there.get(name) != value
         }
+        kept = [name for name in there if name.startswith(PREFIX) and name not in words]
+        if len(kept) + len(words) > MOST_KEPT:
+            changed |= dict.fromkeys(kept)
         if changed:
             patch[kind] = changed
     return patch

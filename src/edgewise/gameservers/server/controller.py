@@ -16,11 +16,12 @@ from edgewise.gameservers.server.settings import Settings
 from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.core import Namespace, Node, Pod
 from edgewise.kube.kinds.policy import PodDisruptionBudget
-from edgewise.kube.objects import Key
+from edgewise.kube.objects import Key, Object
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.watches import CacheView, mapped
 from edgewise.workloads.deadlines import moment
+from edgewise.workloads.node_changes import NodeChanges
 
 POD_LABELS = names.PROTECTED
 
@@ -31,8 +32,18 @@ def server_of_pod(pod: Pod, _: CacheView) -> Iterable[Key]:
 
 
 def server_of_allocation(allocation: Allocation, _: CacheView) -> Iterable[Key]:
-    """None of one that waits: it has no server, and must not look like one left behind."""
-    return (allocation.key,) if allocation.spec.waiting is None else ()
+    """None of one that has no server of its name: it must not look like one left behind."""
+    return (allocation.key,) if allocation.spec.server_uid else ()
+
+
+def server_of_unread_allocation(allocation: Object, _: CacheView) -> Iterable[Key]:
+    """One that has a server has its name: a server whose allocation cannot be read is not free."""
+    return (allocation.key,)
+
+
+def servers_on_node(node: Object, cache: CacheView) -> Iterable[Key]:
+    pods = cache[Pod].by(by_node, node.metadata.name)
+    return [key for pod in pods for key in server_of_pod(pod, cache)]
 
 
 def servers_of_budget(budget: PodDisruptionBudget, cache: CacheView) -> Iterable[Key]:
@@ -61,13 +72,13 @@ class ServerController(Controller[Server]):
         self._logs = logs
         self._ports = GamePortIndex(settings.ports)
         self._budgets = Budgets()
-        self._nodes: dict[Key, object] = {}
+        self._nodes = NodeChanges(node_facts)
         self._ending: set[Key] = set()
         self._callers = Callers()
         self.watches = (
             mapped(Pod, server_of_pod, labels=POD_LABELS),
-            mapped(Allocation, server_of_allocation),
-            mapped(Node, self._servers_of_node),
+            mapped(Allocation, server_of_allocation, unread=server_of_unread_allocation),
+            mapped(Node, self._servers_of_node, unread=servers_on_node),
             mapped(Namespace, self._servers_of_namespace),
             mapped(PodDisruptionBudget, servers_of_budget),
         )
@@ -84,16 +95,9 @@ class ServerController(Controller[Server]):
 
     def _servers_of_node(self, node: Node, cache: CacheView) -> Iterable[Key]:
         """Only if something changed that servers care for: nodes report every few seconds."""
-        current = cache[Node].get(node.key)
-        facts = (see_node(current), tuple(_evicting(current))) if current is not None else None
-        if self._nodes.get(node.key) == facts:
+        if not self._nodes.matters(node.key, cache[Node].get(node.key)):
             return ()
-        if facts is None:
-            self._nodes.pop(node.key, None)
-        else:
-            self._nodes[node.key] = facts
-        pods = cache[Pod].by(by_node, node.metadata.name)
-        return [key for pod in pods for key in server_of_pod(pod, cache)]
+        return servers_on_node(node, cache)
 
     def _servers_of_namespace(self, namespace: Namespace, cache: CacheView) -> Iterable[Key]:
         current = cache[Namespace].get(namespace.key)
@@ -131,6 +135,8 @@ class ServerController(Controller[Server]):
         """What a Server left that went without us: nobody else would take it away."""
         pod = self.cache[Pod].get(Key(key.namespace, names.pod_of(key.name)))
         allocation = self.cache[Allocation].get(key)
+        if allocation is not None and not server_of_allocation(allocation, self.cache):
+            allocation = None
         left = [each for each in (pod, allocation) if each is not None]
         if not any(not each.metadata.deleting for each in left):
             return
@@ -152,6 +158,11 @@ class ServerController(Controller[Server]):
             logs=self._logs,
             now=now,
         )
+
+
+def node_facts(node: Node) -> object:
+    """What of a node its servers care for."""
+    return see_node(node), _evicting(node)
 
 
 def _evicting(node: Node) -> list[str]:

@@ -27,6 +27,8 @@ STATE_PATH = "/var/lib/edgewise"
 TOKEN_TIMEOUTS = 5
 SHORTEST_TOKEN, LONGEST_TOKEN = 600, 2**32 - 1
 
+LONGEST_PORT = 5  # digits
+
 # A silent node is judged by the operator, not by Kubernetes: the match may go on.
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -70,11 +72,16 @@ def malformed(spec: Mapping[str, Any]) -> str:
     for field in ("containers", "initContainers", "volumes", "tolerations"):
         if not _objects(spec.get(field)):
             return f"{field} must be a list of objects"
+    for number, toleration in enumerate(spec.get("tolerations") or ()):
+        if not isinstance(toleration.get("key"), str | None):
+            return f"tolerations[{number}].key must be a text"
     for field in ("containers", "initContainers"):
         for number, container in enumerate(spec.get(field) or ()):
             for inner in ("env", "ports"):
                 if not _objects(container.get(inner)):
                     return f"{field}[{number}].{inner} must be a list of objects"
+            if not all(isinstance(each.get("name"), str) for each in container.get("env") or ()):
+                return f"{field}[{number}].env: a name must be a text"
     return ""
 
 
@@ -91,7 +98,8 @@ def read_ports(written: str) -> dict[str, int]:
     found = {}
     for part in written.split(","):
         name, _, number = part.partition("=")
-        if name and number.isdecimal():
+        # Whoever may write pods may have written it.
+        if name and number.isdecimal() and len(number) <= LONGEST_PORT:
             found[name] = int(number)
     return found
 
@@ -195,7 +203,7 @@ def _add_sidecar(spec: dict[str, Any], server: Server, settings: Settings) -> No
     health = server.spec.health
     timeout = seconds_of(server.spec.timeout)
     lifetime = min(max(SHORTEST_TOKEN, math.ceil(timeout * TOKEN_TIMEOUTS)), LONGEST_TOKEN)
-    environment = {
+    given = {
         "EDGEWISE_OPERATOR": settings.operator_url,
         "EDGEWISE_PORT": str(server.spec.sidecar.port),
         "EDGEWISE_TOKEN_FILE": f"{TOKEN_PATH}/token",
@@ -203,7 +211,7 @@ def _add_sidecar(spec: dict[str, Any], server: Server, settings: Settings) -> No
         "SERVER_NAME": server.metadata.name,
     }
     if health is not None:
-        environment |= {
+        given |= {
             "EDGEWISE_HEALTH_PERIOD": str(seconds_of(health.period)),
             "EDGEWISE_HEALTH_FAILURES": str(health.failures),
             "EDGEWISE_HEALTH_DELAY": str(seconds_of(health.initial_delay)),
@@ -212,9 +220,10 @@ def _add_sidecar(spec: dict[str, Any], server: Server, settings: Settings) -> No
         "name": SIDECAR,
         "image": settings.sidecar_image,
         "command": ["python3", "-m", "edgewise.agents.sidecar"],
+        # Words rather than an environment: the API server keeps book of who owns each variable.
+        "args": [f"{name}={value}" for name, value in given.items()],
         # Native: it is there before the game, and gone after it.
         "restartPolicy": "Always",
-        "env": [{"name": name, "value": value} for name, value in environment.items()],
         "resources": {"requests": {"cpu": "5m", "memory": "24Mi"}, "limits": {"memory": "64Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -9,6 +9,7 @@ import msgspec
 
 from edgewise.api.games import Allocation, Server
 from edgewise.gameservers import names
+from edgewise.gameservers.retirement import hold_of
 from edgewise.gameservers.server.manifest import read_ports
 from edgewise.gameservers.server.observed import NodeFacts, Observed, PodFacts, Taken
 from edgewise.kube.kinds.admission import LabelSelector
@@ -16,6 +17,7 @@ from edgewise.kube.kinds.core import Namespace, Node, Pod
 from edgewise.kube.kinds.policy import PodDisruptionBudget
 from edgewise.kube.objects import Key
 from edgewise.kube.selecting import selects
+from edgewise.runtime.caching.cache import Cache
 from edgewise.runtime.watches import CacheView
 from edgewise.workloads.node_loss import lost_since
 from edgewise.workloads.pod_trouble import Standing, standing_of
@@ -33,7 +35,7 @@ def observe(server: Server, cache: CacheView) -> Observed:
         server=server,
         pod=None if pod is None else see_pod(pod, node, orphan=not _owned(pod, server)),
         node=see_node(node),
-        taken=_taken(cache[Allocation].get(server.key), meta.uid),
+        taken=_taken(server, cache[Allocation]),
         namespace_ends=namespace is not None and namespace.metadata.deleting,
         fleet=fleet_of(server),
         budget=cache[PodDisruptionBudget].get(Key(meta.namespace, names.BUDGET)) is not None,
@@ -66,14 +68,13 @@ def _owned(pod: Pod, server: Server) -> bool:
     return any(each.uid == server.metadata.uid for each in pod.metadata.owner_references)
 
 
-def _taken(allocation: Allocation | None, uid: str) -> Taken | None:
-    if allocation is None:
+def _taken(server: Server, allocations: Cache[Allocation]) -> Taken | None:
+    hold, named = hold_of(server, allocations), allocations.get(server.key)
+    if hold.allocation is None and hold.retired:
+        return Taken(uid="", retired=True)
+    if named is None:
         return None
-    return Taken(
-        uid=allocation.metadata.uid,
-        retired=allocation.spec.retired,
-        stale=allocation.spec.server_uid != uid,
-    )
+    return Taken(uid=named.metadata.uid, retired=hold.retired, stale=hold.allocation is None)
 
 
 def see_node(node: Node | None) -> NodeFacts:

@@ -41,9 +41,9 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """The Allocation of the server's name."""
+    """The Allocation of the server's name, or a list by which its fleet removes it."""
 
-    uid: str
+    uid: str  # empty of a list
     retired: bool = False
     stale: bool = False  # it was made for another server of this name
 
@@ -67,15 +67,15 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     def held(self) -> Taken | None:
         """The Allocation by which somebody has it; not one that the game has ended."""
         taken = self.taken
-        if taken is None or taken.retired or taken.stale or taken.uid == self._released:
-            return None
-        return taken
+        return None if taken is None or taken.retired or self.spent else taken
 
     @property
     def spent(self) -> bool:
         """Whether the Allocation of the server's name is over."""
         taken = self.taken
-        return taken is not None and (taken.stale or taken.uid == self._released)
+        if taken is None:
+            return False
+        return taken.stale or (bool(taken.uid) and taken.uid == self._released)
 
     @property
     def _released(self) -> str:

@@ -158,7 +158,8 @@ class LimitRangeItem(Record):
 
 
 class LimitRangeSpec(Record):
-    limits: list[LimitRangeItem] = []
+    # The API server writes null where there are none.
+    limits: list[LimitRangeItem] | None = []
 
 
 class LimitRange(Object):

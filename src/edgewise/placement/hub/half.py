@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
-from edgewise.api.placement import LatencyPlacement, seconds
+from edgewise.api.placement import LatencyPlacement, LatencyPlacementSpec, seconds
 from edgewise.clusters.connections import Connection, Connections
 from edgewise.kube.errors import Forbidden, KubeError, NotFound
 from edgewise.kube.kinds.core import Node
@@ -23,6 +24,7 @@ from edgewise.placement.reports_secret import (
     UnusableReportsSecret,
     read_access,
 )
+from edgewise.placement.templates import fits
 from edgewise.runtime.errors import NotThere, Unacceptable, Unavailable
 from edgewise.runtime.tasks import Task
 
@@ -30,6 +32,8 @@ from edgewise.runtime.tasks import Task
 REMEMBERED_SECONDS = 30.0
 PING_PORT = 7777
 MOST_NODES = 200
+# The target may tolerate any taint; what it does not tolerate, the operator leaves out.
+TOLERANT: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
 
 
 class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,7 @@ class PlacementHalf:
         self._connections = connections
         self._clock = clock
         self._known: dict[str, tuple[float, ReportsAccess]] = {}
+        self._nodes_known: dict[str, tuple[float, list[Node]]] = {}
         self._publishers = Publishers()
         connections.on_close(self._forget)
 
@@ -91,7 +96,7 @@ class PlacementHalf:
             broker=access.broker,
             observation_ms=seconds(spec.observation) * 1000,
             mode=spec.mode,
-            nodes=await self._nodes(cluster) if spec.mode == "Probe" else [],
+            nodes=addresses_of(await self._nodes(cluster), spec) if spec.mode == "Probe" else [],
         )
 
     async def publish(
@@ -119,6 +124,7 @@ class PlacementHalf:
 
     def _forget(self, connection: Connection) -> None:
         self._known.pop(connection.name, None)
+        self._nodes_known.pop(connection.name, None)
 
     def _connection(self, cluster: str) -> Connection:
         connection = self._connections.get(cluster)
@@ -145,21 +151,33 @@ class PlacementHalf:
         self._known[cluster] = (self._clock() + REMEMBERED_SECONDS, found)
         return found
 
-    async def _nodes(self, cluster: str) -> list[NodeAddress]:
+    async def _nodes(self, cluster: str) -> list[Node]:
+        """Remembered, because every client asks again after a few minutes."""
+        until, known = self._nodes_known.get(cluster, (0.0, []))
+        if until > self._clock():
+            return known
         try:
             nodes = (await self._connection(cluster).client.list(Node)).items
         except Forbidden:
-            return []
+            nodes = []
         except KubeError as error:
             raise Unavailable(f"the cluster {cluster} does not answer: {error}") from error
-        found = []
-        for node in nodes[:MOST_NODES]:
-            by_type = {each.type: each.address for each in node.status.addresses}
-            address = by_type.get("ExternalIP") or by_type.get("InternalIP")
-            if address:
-                host = f"[{address}]" if ":" in address else address
-                found.append(NodeAddress(node=node.metadata.name, ping=f"{host}:{PING_PORT}"))
-        return found
+        self._nodes_known[cluster] = (self._clock() + REMEMBERED_SECONDS, nodes)
+        return nodes
+
+
+def addresses_of(nodes: Sequence[Node], spec: LatencyPlacementSpec) -> list[NodeAddress]:
+    """Of the nodes that the placement may choose, as many as a client can be asked to measure."""
+    found: list[NodeAddress] = []
+    for node in nodes:
+        if node.spec.unschedulable or not fits(node, TOLERANT, spec.nodes.selector):
+            continue
+        by_type = {each.type: each.address for each in node.status.addresses}
+        address = by_type.get("ExternalIP") or by_type.get("InternalIP")
+        if address and len(found) < MOST_NODES:
+            host = f"[{address}]" if ":" in address else address
+            found.append(NodeAddress(node=node.metadata.name, ping=f"{host}:{PING_PORT}"))
+    return found
 
 
 def topic_of(cluster: str, placement: LatencyPlacement) -> str:

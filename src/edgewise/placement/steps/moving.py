@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from edgewise.api.placement import Promotion, Unconfirmed, Why
+from edgewise.api.placement import MOST_MOVES, Promotion, Unconfirmed, Why
 from edgewise.placement.draft import Draft, Promote
 from edgewise.placement.observed import PodHere, Role
 from edgewise.workloads.deadlines import moment, stamp
@@ -88,7 +88,7 @@ def _note(draft: Draft, done: Promotion) -> None:
     status, now = draft.status, draft.now
     status.moves += 1
     recent = [each for each in status.recent_moves if (moment(each) or 0.0) > now - HOUR]
-    status.recent_moves = [*recent, stamp(now)][-100:]
+    status.recent_moves = [*recent, stamp(now)][-MOST_MOVES:]
     draft.told.append(
         ("Moved", f"{done.sentinel} on {done.node} for {done.loser}: {done.gain_ms:.0f} ms nearer")
     )

@@ -87,13 +87,15 @@ def next_probed_round(draft: Draft, most: int) -> None:
 def _probed(draft: Draft) -> dict[str, float] | None:
     """What was probed of each node; None while some are awaited.
 
-    By the last votes alone, and where users went above the threshold, by votes of this search:
-    they may have moved, and what was near a moment ago may be far.
+    By the last votes alone, and where users went above the threshold, by votes of the last T_O
+    before this search and later: they may have moved, and what was near before may be far. They
+    were above it for 2·T_O by then, so what was measured in the second of these is theirs now.
     """
     t_o = draft.seen.observation
     latest = draft.now - max(5 * t_o, 5.0)
     if draft.status.search.reason == searching.THRESHOLD:
-        latest = max(latest, moment(draft.status.search.began_at) or latest)
+        began = moment(draft.status.search.began_at)
+        latest = max(latest, began - t_o if began is not None else latest)
     fresh = {name: each.now_ms for name, each in draft.seen.probed.items() if each.last >= latest}
     missing = [node.name for node in draft.seen.nodes if node.usable and node.name not in fresh]
     late = (moment(draft.status.search.began_at) or draft.now) + UNHEARD * t_o

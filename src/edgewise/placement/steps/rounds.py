@@ -78,7 +78,8 @@ def settle(draft: Draft) -> None:
 
 def _goes_on(draft: Draft, sentinel: Sentinel, pod: PodHere | None) -> bool:
     if (refusal := draft.seen.refused.get(sentinel.name)) is not None and pod is None:
-        draft.visit(sentinel.nodes, Why.NO_QUOTA if refusal.quota else Why.REFUSED)
+        if not refusal.taken:
+            draft.visit(sentinel.nodes, Why.NO_QUOTA if refusal.quota else Why.REFUSED)
         draft.told.append(("SentinelRefused", refusal.words))
         return False
     if pod is None and not sentinel.node:

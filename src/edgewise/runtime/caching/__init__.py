@@ -1,4 +1,5 @@
 """Objects as the API server shows them, kept in memory.
 
-A Reflector fills a Cache; begin with `shared_caches`, which every program uses.
+A Reflector lists, watches and tries again, and fills a Cache; begin with `shared_caches`, which
+every program uses.
 """

@@ -6,6 +6,10 @@ stream, so that whoever wrote something reads it back at once. The rules below k
 stream from undoing such a write while it catches up.
 
 Objects are shared by all readers and never copied: treat them as frozen.
+
+One that does not fit its type is *left out*. It is not deleted: if it was readable before, its
+last readable version stays; if not, its key is in `left_out`, and whoever would take something
+away because an object is not there has to look there first. Controllers do so by themselves.
 """
 
 from __future__ import annotations
@@ -13,12 +17,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from edgewise.kube.objects import Key, Object
+from edgewise.kube.errors import Undecodable
+from edgewise.kube.objects import Key, Object, ObjectMeta
+from edgewise.kube.unreadable import Unreadable
 from edgewise.runtime.caching.selection import EVERYTHING, Selection
 
 T = TypeVar("T", bound=Object)
@@ -29,7 +36,12 @@ IndexFunction = Callable[[T], IndexValues]
 # Called with (before, after, whether it came with a whole list).
 Listener = Callable[[T | None, T | None, bool], None]
 
+# Called with what is left out from now on, or no more.
+LeftOutListener = Callable[[Unreadable], None]
+
 MOST_INDEXES = 32
+# Where more do not fit, it is not the objects that are wrong but our type: see to that first.
+MOST_LEFT_OUT = 100
 FORGET_BURIED_AFTER = 600.0
 
 _log = logging.getLogger(__name__)
@@ -68,10 +80,12 @@ class Cache(Generic[T]):
         # Elsewhere DELETED may mean that it left the selection, and may come back.
         self._keeps_all = not selection.labels and not selection.fields
         self._objects: dict[Key, T] = {}
-        self._buried: dict[str | Key, Buried] = {}
+        self._buried: OrderedDict[str | Key, Buried] = OrderedDict()  # the oldest first
         self._void = 0  # revisions above ours and up to here were taken back (etcd restored)
         self._indexes: dict[IndexFunction[T], dict[Hashable, dict[Key, T]]] = {}
         self._listeners: list[Listener[T]] = []
+        self._left_out: dict[Key, Unreadable] = {}
+        self._left_out_listeners: list[LeftOutListener] = []
 
     # Reading ------------------------------------------------------------------------
 
@@ -118,41 +132,53 @@ class Cache(Generic[T]):
             self._tell(listener, None, obj, bulk=True)
         return lambda: self._listeners.remove(listener)
 
+    @property
+    def left_out(self) -> Mapping[Key, Unreadable]:
+        """What is there and cannot be read, with or without an earlier version in the cache."""
+        return self._left_out
+
+    def on_left_out(self, listener: LeftOutListener) -> None:
+        self._left_out_listeners.append(listener)
+
     # The stream ---------------------------------------------------------------------
 
-    def replace(self, items: Iterable[T], revision: str, *, begun: float = -math.inf) -> None:
+    def replace(
+        self,
+        items: Iterable[T],
+        revision: str,
+        *,
+        begun: float = -math.inf,
+        unreadable: Sequence[Unreadable] = (),
+    ) -> None:
         """Take over a complete list; what it lacks was deleted while nobody looked.
 
         `begun` is when the list was asked for. It shows what was true then or later.
+        `unreadable` is what is in it besides `items`.
         """
+        self._check_number(len(unreadable))
         at = number(revision)
         # A list older than what we know comes from an API server that was set back
         # (etcd restored): then nothing that we hold from "later" is true any more.
         set_back = at < self.revision
         if set_back:
-            _log.warning(
-                "the API server shows %s as of %d, but had shown %d: its state was set back",
-                self.name,
-                at,
-                self.revision,
-            )
-            self._buried.clear()
-            held = (number(obj.metadata.resource_version) for obj in self._objects.values())
-            self._void = max(self._void, self.revision, *held, 0)
+            self._forget_the_future(at)
         self.revision, self.synced = at, True
 
         listed: dict[Key, T] = {}
+        for each in unreadable:
+            self._unbury(each.metadata, begun)
         for obj in items:
-            for what in (obj.metadata.uid, obj.key):
-                buried = self._buried.get(what)
-                if buried is not None and buried.when < begun:
-                    del self._buried[what]  # we took it for deleted, but it is there
-            if not self._is_past(obj):
+            self._unbury(obj.metadata, begun)
+            if not self._is_past(obj.metadata):
                 listed[obj.key] = obj
+        unread = {each.key: each for each in unreadable if not self._is_past(each.metadata)}
         for key, old in list(self._objects.items()):
             ahead = number(old.metadata.resource_version) > at and not set_back
-            if key not in listed and not ahead:
+            if ahead:
+                unread.pop(key, None)
+            elif key not in listed and not _same(unread.get(key), old):
                 self._set(key, old, None, bulk=True)
+        self._left_out_now(unread)
         for key, new in listed.items():
             current = self._objects.get(key)
             if current is None:
@@ -162,6 +188,23 @@ class Cache(Generic[T]):
                     continue
                 self._set(key, current, self._trimmed(new), bulk=True)
 
+    def _left_out_now(self, unread: Mapping[Key, Unreadable]) -> None:
+        for key in [key for key in self._left_out if key not in unread]:
+            self._let_in(key)
+        for each in unread.values():
+            self._leave_out(each)
+
+    def _forget_the_future(self, at: int) -> None:
+        _log.warning(
+            "the API server shows %s as of %d, but had shown %d: its state was set back",
+            self.name,
+            at,
+            self.revision,
+        )
+        self._buried.clear()
+        held = (number(obj.metadata.resource_version) for obj in self._objects.values())
+        self._void = max(self._void, self.revision, *held, 0)
+
     def apply(self, obj: T, *, deleted: bool = False) -> None:
         """Take over one event of the watch."""
         metadata = obj.metadata
@@ -169,9 +212,11 @@ class Cache(Generic[T]):
         if at < self.revision:
             return  # events come in order: this one is a repetition
         self.revision = at
-        if self._is_past(obj, deleted=deleted):
+        if self._is_past(metadata, deleted=deleted):
             return
         key = metadata.key
+        if self._left_out:
+            self._let_in(key)
         current = self._objects.get(key)
         if current is None:
             if not deleted:
@@ -183,6 +228,23 @@ class Cache(Generic[T]):
         elif current.metadata.resource_version != metadata.resource_version:
             self._set(key, current, self._trimmed(obj))
 
+    def leave_out(self, unreadable: Unreadable) -> None:
+        """An event of the watch brings what cannot be read."""
+        metadata, key = unreadable.metadata, unreadable.key
+        at = number(metadata.resource_version)
+        if at < self.revision:
+            return
+        self._check_number(len(self._left_out.keys() | {key}))
+        self.revision = at
+        current = self._objects.get(key)
+        if self._is_past(metadata) or (
+            current is not None and number(current.metadata.resource_version) > at
+        ):
+            return
+        if current is not None and not _same(unreadable, current):
+            self._set(key, current, None)  # it went, and this is its successor
+        self._leave_out(unreadable)
+
     def progress(self, revision: str) -> None:
         """A bookmark: the stream has shown everything up to `revision`."""
         self.revision = max(self.revision, number(revision))
@@ -192,9 +254,14 @@ class Cache(Generic[T]):
     def write_through(self, obj: T) -> None:
         """Put in what the API server answered to a write or a read of our own."""
         at = number(obj.metadata.resource_version)
-        if not self.synced or self._is_past(obj):
+        if not self.synced or self._is_past(obj.metadata):
             return
         key = obj.key
+        left_out = self._left_out.get(key)
+        if left_out is not None:
+            if number(left_out.metadata.resource_version) >= at:
+                return
+            self._let_in(key)
         current = self._objects.get(key)
         if current is not None and not _newer(obj, current):
             return
@@ -218,6 +285,9 @@ class Cache(Generic[T]):
         known = number(obj.metadata.resource_version)
         if self.revision < known <= self._void:
             known = 0  # from a time that was taken back: nothing follows for others of the name
+        left_out = self._left_out.get(key)
+        if left_out is not None and left_out.metadata.uid == uid:
+            self._let_in(key)
         current = self._objects.get(key)
         if current is not None:
             shown = number(current.metadata.resource_version)
@@ -236,22 +306,62 @@ class Cache(Generic[T]):
         if revision <= 0:
             return  # not a number that grows: nothing can be told to be from before
         now = self._monotonic()
-        for known, buried in list(self._buried.items()):
-            if now - buried.when < FORGET_BURIED_AFTER:
+        # There may be thousands, of whom nearly always none is old enough.
+        while self._buried:
+            oldest = next(iter(self._buried))
+            if now - self._buried[oldest].when < FORGET_BURIED_AFTER:
                 break
-            del self._buried[known]
+            del self._buried[oldest]
         before = self._buried.pop(what, None)
         self._buried[what] = Buried(max(revision, before.revision if before else 0), now)
 
-    def _is_past(self, obj: T, *, deleted: bool = False) -> bool:
+    def _leave_out(self, unreadable: Unreadable) -> None:
+        before = self._left_out.get(unreadable.key)
+        self._left_out[unreadable.key] = unreadable
+        if before is not None and (before.metadata.uid, before.why) == (
+            unreadable.metadata.uid,
+            unreadable.why,
+        ):
+            return  # told already
+        _log.warning("%s; nothing is done about it until it is mended or deleted", unreadable.why)
+        self._tell_left_out(unreadable)
+
+    def _let_in(self, key: Key) -> None:
+        """It can be read again, or is gone."""
+        unreadable = self._left_out.pop(key, None)
+        if unreadable is not None:
+            _log.info("%s %s is no longer left out", self.kind.KIND.kind, key)
+            self._tell_left_out(unreadable)
+
+    def _tell_left_out(self, unreadable: Unreadable) -> None:
+        for listener in self._left_out_listeners:
+            try:
+                listener(unreadable)
+            except Exception:
+                _log.exception("a listener of the %s cache failed", self.kind.KIND.kind)
+
+    def _check_number(self, left_out: int) -> None:
+        if left_out > MOST_LEFT_OUT:
+            raise Undecodable(
+                f"more than {MOST_LEFT_OUT} {self.name} do not fit their type: "
+                "is another version of their CRD installed?"
+            )
+
+    def _unbury(self, metadata: ObjectMeta, begun: float) -> None:
+        for what in (metadata.uid, metadata.key) if self._buried else ():
+            buried = self._buried.get(what)
+            if buried is not None and buried.when < begun:
+                del self._buried[what]  # we took it for deleted, but it is there
+
+    def _is_past(self, metadata: ObjectMeta, *, deleted: bool = False) -> bool:
         if not self._buried:
             return False
         past = False
-        for what in (obj.metadata.uid, obj.key):
+        for what in (metadata.uid, metadata.key):
             buried = self._buried.get(what)
             if buried is None:
                 continue
-            if number(obj.metadata.resource_version) <= buried.revision:
+            if number(metadata.resource_version) <= buried.revision:
                 past = True
                 if deleted and buried.revision == math.inf and self._keeps_all:
                     del self._buried[what]
@@ -330,6 +440,10 @@ def _values(index: IndexFunction[T], obj: T | None) -> tuple[Hashable, ...]:
     if found is None:
         return ()
     return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _same(unreadable: Unreadable | None, obj: Object) -> bool:
+    return unreadable is not None and unreadable.metadata.uid == obj.metadata.uid
 
 
 def _newer(one: Object, other: Object) -> bool:

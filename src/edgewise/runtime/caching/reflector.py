@@ -102,6 +102,8 @@ class Reflector(Generic[T]):
         self._kind = cache.kind.KIND.kind
         self._metrics = metrics or Metrics()
         self._metrics.cache_objects.labels(cache.name).set_function(lambda: len(cache))
+        unreadable = self._metrics.cache_unreadable.labels(cache.name)
+        unreadable.set_function(lambda: len(cache.left_out))
         self._metrics.cache_age.labels(cache.name).set_function(self.heartbeat.age)
         self._count_event = self._metrics.watch_events.labels(cache.name).inc
         self._weights = self._fetched_weights = weights
@@ -109,6 +111,11 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._listing = asyncio.Lock()
         self._synced = asyncio.Event()
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes its cache holds; 0 if nobody counts them."""
+        return self._weights.total if self._weights is not None else 0
 
     async def run(self) -> None:
         while True:
@@ -139,22 +146,22 @@ class Reflector(Generic[T]):
         """
         async with self._listing:
             begun, known = self._monotonic(), self.cache.revision
-            items, revision = await self._fetch_all()
+            found = await self._fetch_all()
+            revision = found.resource_version
             # A watch that is further than the list already shows all that the list does,
             # unless it was further before the list was asked for.
             if number(revision) >= self.cache.revision or number(revision) < known:
-                self._take_over(items, revision, begun)
+                self._take_over(found, begun)
 
     # Listing ------------------------------------------------------------------------
 
     async def _list(self) -> None:
         async with self._listing:
             begun = self._monotonic()
-            items, revision = await self._fetch_all()
-            self._take_over(items, revision, begun)
+            self._take_over(await self._fetch_all(), begun)
         self.last_error = None
 
-    async def _fetch_all(self) -> tuple[list[T], str]:
+    async def _fetch_all(self) -> Listing[T]:
         try:
             return await self._fetch(self._page)
         except Gone:
@@ -162,10 +169,9 @@ class Reflector(Generic[T]):
             self._restarted("continue token expired")
             return await self._fetch(limit=0)
 
-    async def _fetch(self, limit: int) -> tuple[list[T], str]:
+    async def _fetch(self, limit: int) -> Listing[T]:
         started = self._monotonic()
-        items: list[T] = []
-        revision = ""
+        whole: Listing[T] = Listing(items=[])
         weights = self._weights.fresh() if self._weights is not None else None
         pages = self._pages(limit)
         try:
@@ -173,15 +179,16 @@ class Reflector(Generic[T]):
                 async for page in pages:
                     if weights is not None:
                         weights.add_page(page.items, page.size)
-                    items += page.items
-                    revision = page.resource_version
+                    whole.items += page.items
+                    whole.unreadable += page.unreadable
+                    whole.resource_version = page.resource_version
                     self._metrics.request("list", self._kind, 200)
         except KubeError as error:
             self._metrics.request("list", self._kind, getattr(error, "status", 0))
             raise
         self._metrics.list_seconds.labels(self.cache.name).observe(self._monotonic() - started)
         self._fetched_weights = weights
-        return items, revision
+        return whole
 
     def _pages(self, limit: int) -> AsyncGenerator[Listing[T], None]:
         selection = self.cache.selection
@@ -193,10 +200,12 @@ class Reflector(Generic[T]):
             limit=limit,
         )
 
-    def _take_over(self, items: list[T], revision: str, begun: float) -> None:
-        self.cache.replace(items, revision, begun=begun)
+    def _take_over(self, found: Listing[T], begun: float) -> None:
+        self.cache.replace(
+            found.items, found.resource_version, begun=begun, unreadable=found.unreadable
+        )
         self._weights = self._fetched_weights
-        self._position = revision
+        self._position = found.resource_version
         self._metrics.lists.labels(self.cache.name).inc()
         self.heartbeat.beat()
         self._synced.set()
@@ -284,7 +293,10 @@ class Reflector(Generic[T]):
             deleted = change.type is ChangeType.DELETED
             if self._weights is not None:
                 self._weigh(self._weights, change, deleted=deleted)
-            self.cache.apply(obj, deleted=deleted)
+            if change.unreadable is not None and not deleted:
+                self.cache.leave_out(change.unreadable)
+            else:
+                self.cache.apply(obj, deleted=deleted)
             self._count_event()
         if number(revision) >= number(self._position):
             # A repeated event must not take us back to where it came from.

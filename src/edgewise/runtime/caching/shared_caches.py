@@ -57,13 +57,27 @@ class SharedCaches:
         self._label = label
         self._heaviest = heaviest
         self._reflectors: dict[Wanted, Reflector[Any]] = {}
+        self._holding: dict[Kind, dict[Wanted, Cache[Any]]] = {}  # the same, by kind
+        self._most: dict[Wanted, Callable[[], int]] = {}
         self._group: asyncio.TaskGroup | None = None  # while `run` does
         self._tasks: dict[Wanted, asyncio.Task[None]] = {}
 
-    def of(self, kind: type[T], selection: Selection = EVERYTHING) -> Cache[T]:
-        """The cache of a kind, made at the first call. `run` keeps all of them, also new ones."""
+    def of(
+        self,
+        kind: type[T],
+        selection: Selection = EVERYTHING,
+        *,
+        most: Callable[[], int] | None = None,
+    ) -> Cache[T]:
+        """The cache of a kind, made at the first call. `run` keeps all of them, also new ones.
+
+        `most` says how many bytes it may hold: then it is not followed any further, and `error`
+        says so.
+        """
         key = self._key(kind, selection)
         if key not in self._reflectors:
+            if most is not None:
+                self._most[key] = most
             cache = Cache(
                 kind,
                 selection=key[1],
@@ -72,7 +86,8 @@ class SharedCaches:
             )
             if self._label:
                 cache.name = f"{self._label}/{cache.name}"
-            self._reflectors[key] = self._reflector(cache)
+            self._reflectors[key] = self._reflector(key, cache)
+            self._holding.setdefault(kind.KIND, {})[key] = cache
             self._begin(key)
         return cast(Cache[T], self._reflectors[key].cache)
 
@@ -80,6 +95,8 @@ class SharedCaches:
         """End the watch of a cache that nothing needs any more, and forget the cache."""
         key = self._key(kind, selection)
         reflector = self._reflectors.pop(key, None)
+        self._holding.get(kind.KIND, {}).pop(key, None)
+        self._most.pop(key, None)
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
@@ -95,7 +112,7 @@ class SharedCaches:
     def renew(self) -> None:
         """Make the next `run` list everything again, into the same caches."""
         for key, reflector in self._reflectors.items():
-            self._reflectors[key] = self._reflector(reflector.cache)
+            self._reflectors[key] = self._reflector(key, reflector.cache)
             reflector.give_up()
 
     def _key(self, kind: type[Object], selection: Selection) -> Wanted:
@@ -103,10 +120,11 @@ class SharedCaches:
             selection = msgspec.structs.replace(selection, namespace=self._namespace)
         return kind, selection
 
-    def _reflector(self, cache: Cache[T]) -> Reflector[T]:
-        weights = None
-        if self._heaviest is not None:
-            weights = Weights(cache.name, partial(self._heaviest, cache.kind))
+    def _reflector(self, key: Wanted, cache: Cache[T]) -> Reflector[T]:
+        most = self._most.get(key)
+        if most is None and self._heaviest is not None:
+            most = partial(self._heaviest, cache.kind)
+        weights = Weights(cache.name, most) if most is not None else None
         return Reflector(
             self._client,
             cache,
@@ -130,11 +148,7 @@ class SharedCaches:
 
     def holding(self, kind: Kind) -> list[Cache[Any]]:
         """All caches that may hold objects of a kind, of whatever Python type."""
-        return [
-            reflector.cache
-            for (held, _), reflector in self._reflectors.items()
-            if kind == held.KIND
-        ]
+        return [*self._holding.get(kind, {}).values()]
 
     async def run(self) -> None:
         """Keep all caches up to date, until cancelled."""
@@ -175,6 +189,11 @@ class SharedCaches:
         """What keeps one cache from its API server now."""
         found = self._reflectors.get(self._key(kind, selection))
         return found.last_error if found is not None else None
+
+    def weight(self, kind: type[Object], selection: Selection = EVERYTHING) -> int:
+        """About how many bytes one cache holds, where it was said how many it may."""
+        found = self._reflectors.get(self._key(kind, selection))
+        return found.weight if found is not None else 0
 
     def errors(self) -> list[Exception]:
         """What keeps caches from their API server now."""

@@ -9,13 +9,9 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from edgewise.runtime.listening.doorstep import READ_BYTES, Doorstep
 from edgewise.runtime.listening.handshakes import Handshakes
-from edgewise.runtime.listening.request_guard import (
-    MOST_UNCOUNTED,
-    READ_BYTES,
-    RequestGuard,
-    RequestLimits,
-)
+from edgewise.runtime.listening.request_guard import MOST_UNCOUNTED, RequestGuard, RequestLimits
 
 # A ClientHello has less than 2 KiB; a client certificate some more.
 MOST_HANDSHAKE_BYTES = 32 * 1024
@@ -124,7 +120,7 @@ class Connection:
             self.transport.abort()
 
 
-class HelloGate(asyncio.Protocol):
+class HelloGate:
     """Waits for the first record of a handshake: until then TLS costs neither memory nor work."""
 
     def __init__(
@@ -140,7 +136,7 @@ class HelloGate(asyncio.Protocol):
         self._context = context
         self._handshakes = handshakes
         self._seconds = seconds
-        self._received = b""
+        self._received = bytearray()
         self._asked = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -150,7 +146,7 @@ class HelloGate(asyncio.Protocol):
         self._handshakes.forget(self._connection.address, self._shake_hands)
         self._connection.keeper.gone(self._connection)
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         self._received += data
         if self._asked:
             if len(self._received) > MOST_HANDSHAKE_BYTES:
@@ -164,20 +160,19 @@ class HelloGate(asyncio.Protocol):
             self._handshakes.ask(self._connection.address, self._shake_hands)
 
     def _shake_hands(self) -> None:
-        transport = self._connection.transport
-        if transport is None or transport.is_closing():
+        door = self._connection.transport
+        if not isinstance(door, Doorstep) or door.is_closing():
             return
         self._connection.guard = self._guard()
-        tls = TlsConnection(self._connection, self._connection.guard, self._context, self._seconds)
-        transport.set_protocol(tls)
-        tls.connection_made(transport)
-        view = memoryview(self._received)
-        while view and not transport.is_closing():
-            buffer = tls.get_buffer(len(view))
-            number = min(len(view), len(buffer))
-            buffer[:number] = view[:number]
-            tls.buffer_updated(number)
-            view = view[number:]
+        door.leave_for(
+            TlsConnection(
+                self._connection,
+                self._connection.guard,
+                self._context,
+                self._seconds,
+                bytes(self._received),
+            )
+        )
 
 
 class TlsConnection(sslproto.SSLProtocol):
@@ -191,6 +186,7 @@ class TlsConnection(sslproto.SSLProtocol):
         guard: RequestGuard,
         context: ssl.SSLContext,
         seconds: float,
+        received: bytes,
     ) -> None:
         super().__init__(
             asyncio.get_running_loop(),
@@ -203,6 +199,18 @@ class TlsConnection(sslproto.SSLProtocol):
         )
         self._connection = connection
         self._handshake_bytes = 0
+        self._received = received
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.made(transport)
+        super().connection_made(transport)
+        view, self._received = memoryview(self._received), b""
+        while view and not transport.is_closing():
+            buffer = self.get_buffer(len(view))
+            number = min(len(view), len(buffer))
+            buffer[:number] = view[:number]
+            self.buffer_updated(number)
+            view = view[number:]
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
@@ -230,8 +238,8 @@ class PlainConnection(RequestGuard):
         self._connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
         self._connection.made(transport)
+        super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         try:

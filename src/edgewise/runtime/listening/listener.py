@@ -19,6 +19,7 @@ import msgspec
 
 from edgewise.runtime.listening.callers import among, caller
 from edgewise.runtime.listening.descriptors import raise_descriptor_limit
+from edgewise.runtime.listening.doorstep import Beginning, Doorstep
 from edgewise.runtime.listening.guarded_connection import Connection, HelloGate, PlainConnection
 from edgewise.runtime.listening.handshakes import Handshakes
 from edgewise.runtime.listening.places import Places
@@ -76,7 +77,6 @@ class Listener:
         )
         self._handshakes = Handshakes(self._loop)
         self._connections: set[Connection] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._bodies = Kept(self._limits.connections.body_bytes)
         self._unread = Kept(self._limits.connections.unread_bytes)
         self._accepting = False
@@ -188,19 +188,14 @@ class Listener:
             )
             return
         self._connections.add(connection)
-        task = self._loop.create_task(self._hand_over(accepted, connection))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _hand_over(self, accepted: socket.socket, connection: Connection) -> None:
         try:
-            await self._loop.connect_accepted_socket(lambda: self._chain(connection), accepted)
+            Doorstep(self._loop, accepted, self._chain(connection))
         except OSError as error:
             accepted.close()
             self.gone(connection)
             self._lines.say(self.now(), "a connection could not be taken: %s", error)
 
-    def _chain(self, connection: Connection) -> asyncio.BaseProtocol:
+    def _chain(self, connection: Connection) -> Beginning:
         limits = self._limits.request
         if self._tls is None:
             connection.guard = PlainConnection(connection, self._protocol, limits)

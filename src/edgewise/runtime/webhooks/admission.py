@@ -12,7 +12,7 @@ import msgspec
 from edgewise.kube.errors import Undecodable
 from edgewise.kube.objects import Object
 from edgewise.kube.shallow import DEEPEST, decoded, shallow
-from edgewise.kube.watching import mend
+from edgewise.kube.unreadable import mend
 
 T = TypeVar("T", bound=Object)
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]

@@ -69,6 +69,7 @@ class CertificateKeeper:
         self._period = period
         self._clock = clock
         self._shown = b""
+        self.bundle = b""  # of the authorities that vouch for the serving certificate
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
 
@@ -88,6 +89,7 @@ class CertificateKeeper:
         """Take the step that is due, load the serving certificate, inject the bundle."""
         stored, material = await self._advance()
         self._show(material)
+        self.bundle = material.bundle
         if await self._inject(material.bundle) and _injected_at(stored, material.bundle) is None:
             await self._note_injection(stored, material.bundle)
 

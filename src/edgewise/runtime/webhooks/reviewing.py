@@ -33,10 +33,12 @@ class Reviewing(msgspec.Struct, frozen=True, kw_only=True):
 async def reviewing(
     client: Client, hooks: Sequence[Webhook[Any]], how: Reviewing, metrics: Metrics
 ) -> AsyncIterator[None]:
-    """Serve the webhooks, on every replica, for as long as the block runs."""
+    """Serve the webhooks, on every replica, for as long as the block runs.
+
+    They are made known to the API server when they are listened to, and with the authority that
+    vouches for them: before that it would refuse every write that they guard.
+    """
     wanted = configurations(how.name, hooks, how.target)
-    for configuration in wanted:
-        await client.apply(configuration)
     keeper = CertificateKeeper(
         client,
         how.certificates,
@@ -48,6 +50,11 @@ async def reviewing(
         hooks, keeper.context, port=how.port, metrics=AdmissionMetrics(metrics.registry)
     )
     async with server:
+        for configuration in wanted:
+            for webhook in configuration.webhooks:
+                webhook.client_config.ca_bundle = keeper.bundle
+            await client.apply(configuration)
+        await keeper.ensure()  # notes since when the authority is known there
         keeping = asyncio.create_task(keeper.run())
         try:
             yield

@@ -1,4 +1,4 @@
 """Sessions over many clusters: the server's half of the domain.
 
-`records` is what the hub stores, `joining` what a client's calls do, `ranking` where it goes.
+`records` is what the hub stores, `joining` what a client's calls do, `choosing` where it goes.
 """

@@ -12,16 +12,16 @@ from edgewise.api.clusters import Cluster
 from edgewise.api.global_sessions import BindingState, ClientBinding, GlobalSession, Location
 from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
 from edgewise.sessions.hub.changes import Changes, Thing
-from edgewise.sessions.hub.degraded import PORTS_EXHAUSTED, Trials, describe, mark_of
-from edgewise.sessions.hub.ledger import Ledger
+from edgewise.sessions.hub.choosing.degraded import PORTS_EXHAUSTED, Trials, describe, mark_of
+from edgewise.sessions.hub.choosing.ledger import Ledger
+from edgewise.sessions.hub.choosing.public_ports import PublicPorts
+from edgewise.sessions.hub.choosing.queueing import Waiting, in_order
+from edgewise.sessions.hub.choosing.ranking import Candidate
+from edgewise.sessions.hub.choosing.starting import ready_seconds
 from edgewise.sessions.hub.locations import Locations, LocationSeen
 from edgewise.sessions.hub.member_writer import MemberWriter
 from edgewise.sessions.hub.members import Member, Members
-from edgewise.sessions.hub.public_ports import PublicPorts
-from edgewise.sessions.hub.queueing import Waiting, in_order
-from edgewise.sessions.hub.ranking import Candidate
 from edgewise.sessions.hub.records import Hub, by_location
-from edgewise.sessions.hub.starting import ready_seconds
 from edgewise.sessions.hub.turn_credentials import TurnDesk
 from edgewise.sessions.hub.views import (
     ClientState,

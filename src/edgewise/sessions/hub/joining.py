@@ -19,10 +19,10 @@ from edgewise.api.global_sessions import BindingState, ClientBinding, GlobalSess
 from edgewise.kube.errors import ApiError, KubeError
 from edgewise.runtime.errors import NotThere, Refused, ServiceError, Unacceptable, Unavailable
 from edgewise.sessions.hub.bindings import Bindings, Taken, unanswered
+from edgewise.sessions.hub.choosing.ranking import Candidate, Choice, Obstacle, Ranking, rank
 from edgewise.sessions.hub.errors import AlreadySeated, HubUnreachable, NoPlace
 from edgewise.sessions.hub.hub_view import HubView
 from edgewise.sessions.hub.members import Member
-from edgewise.sessions.hub.ranking import Candidate, Choice, Obstacle, Ranking, rank
 
 ATTEMPTS = 8
 LEASE_SECONDS = 30

@@ -22,8 +22,8 @@ from edgewise.api.sessions import ClientStatus, Session, SessionTemplate
 from edgewise.exposure.endpoints import seat_in
 from edgewise.exposure.seats import seat_token
 from edgewise.exposure.turn import IceServer
+from edgewise.sessions.hub.choosing.ranking import Candidate
 from edgewise.sessions.hub.locations import LocationSeen
-from edgewise.sessions.hub.ranking import Candidate
 
 # A client is `suspect` when it was ready, and its location does not answer: nobody can say whether
 # it still is.

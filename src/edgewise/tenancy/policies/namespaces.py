@@ -12,7 +12,6 @@ from edgewise.tenancy.policies.writing import (
     UPDATE,
     Check,
     On,
-    has_label,
     policy,
 )
 
@@ -76,7 +75,11 @@ MANAGED_OBJECTS = policy(
         )
     ],
     namespaces=OF_TENANTS,
-    when=[("managed", has_label(MANAGED))],
+    # As it is, or as it was.
+    objects={"matchExpressions": [{"key": MANAGED, "operator": "Exists"}]},
+    # Kubernetes itself writes there for every pod that comes, and its own roles let nobody else.
+    but=[On(("resourcequotas/status",), (UPDATE,))],
+    at_a_glance={},
 )
 
 DISABLED_TENANTS = policy(

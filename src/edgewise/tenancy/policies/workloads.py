@@ -104,6 +104,7 @@ PODS = policy(
     ],
     namespaces=OF_TENANTS,
     variables=IN_SLICE,
+    at_a_glance={"slice": "''"},
 )
 
 SERVICES = policy(

@@ -23,6 +23,13 @@ from edgewise.tenancy.quota.tree_quota import (
     Want,
 )
 
+# Annotations of one object have 256 KiB together; amounts that are taken back may be longer.
+MOST_WRITTEN = 192 * 1024
+FULL = (
+    "the parent has as many children as one ResourceQuota can tell of: make it the child of "
+    "another namespace"
+)
+
 
 def plan_quota(quota: TreeQuota) -> QuotaPlan:
     names = tuple(sorted(quota.total))
@@ -63,6 +70,11 @@ def plan_quota(quota: TreeQuota) -> QuotaPlan:
         ),
         settled=settled and not writes and not short,
     )
+
+
+def written(child: str, entry: Amounts) -> int:
+    """How many characters of a ledger this takes, at most."""
+    return len(child) + 6 + sum(len(name) + len(text(entry[name])) + 6 for name in entry)
 
 
 def _over(account: Account, names: tuple[str, ...]) -> bool:
@@ -117,6 +129,7 @@ class _Step:
         self._asks = quota.asks.get(account.namespace, 0) * NANO
         self._names = names
         self.short: dict[str, str] = {}
+        self._written: int | None = None  # characters of the ledger, once anybody asks
         self._hard = {name: account.hard.get(name, 0) for name in names}
         self._ledger = {
             child: {name: entry.get(name, 0) for name in names}
@@ -238,18 +251,37 @@ class _Step:
         for child, want in oldest_first:
             if want.gone or not want.asked:
                 continue
-            if child not in self._ledger and want.there:
+            before = self._ledger.get(child)
+            if before is None and want.there and self._fits(child, nothing := self._nothing()):
                 # It was there before there was quota: it holds nothing, until it gets some.
-                self._ledger[child] = dict.fromkeys(self._names, 0)
+                before = self._ledger[child] = nothing
             reason = self._shortage(child, want)
+            entry = before or self._nothing()
+            more = {name: max(0, want.amounts.get(name, 0) - entry[name]) for name in self._names}
+            entry = {name: entry[name] + more[name] for name in self._names}
+            if not reason and (before is None or any(more.values())):
+                reason = "" if self._fits(child, entry) else FULL
             if reason:
                 self.short[child] = reason
                 continue
-            entry = self._ledger.setdefault(child, dict.fromkeys(self._names, 0))
+            self._ledger[child] = entry
             for name in self._names:
-                more = max(0, want.amounts.get(name, 0) - entry[name])
-                entry[name] += more
-                self._hard[name] -= more
+                self._hard[name] -= more[name]
+
+    def _nothing(self) -> dict[str, int]:
+        return dict.fromkeys(self._names, 0)
+
+    def _fits(self, child: str, entry: Amounts) -> bool:
+        """Whether the ledger can still be written with this in it: one that the API server refuses
+        would hold up the whole tree. What fits is taken to be written."""
+        if self._written is None:
+            self._written = sum(written(*each) for each in self._ledger.items())
+        before = written(child, self._ledger[child]) if child in self._ledger else 0
+        after = self._written - before + written(child, entry)
+        if after > MOST_WRITTEN:
+            return False
+        self._written = after
+        return True
 
     def _shortage(self, child: str, want: Want) -> str:
         entry = self._ledger.get(child, {})

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 # Whole numbers of this fraction of a unit: the smallest that Kubernetes keeps.
 NANO = 10**9
@@ -24,6 +25,8 @@ class NotAQuantity(ValueError):
     """What a person wrote is no amount of anything."""
 
 
+# Every pod that comes or goes has the quota of its namespace read again, mostly the same texts.
+@lru_cache(maxsize=4096)
 def parse(text: int | str) -> int:
     if isinstance(text, int):
         return min(text * NANO, _MOST)

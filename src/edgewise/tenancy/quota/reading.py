@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from edgewise.api.tenancy import MANAGED, Share, TenantResourceQuota
+from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.kube.kinds.core import ResourceQuota, ResourceQuotaSpec
 from edgewise.kube.objects import ObjectMeta
 from edgewise.tenancy.names import KEPT, LEDGER
@@ -64,13 +66,18 @@ def account_of(quota: ResourceQuota) -> Account:
     )
 
 
-def ledger_of(quota: ResourceQuota) -> dict[str, dict[str, int]]:
+def ledger_of(quota: ResourceQuota) -> Mapping[str, dict[str, int]]:
     written = quota.metadata.annotations.get(LEDGER, "")
-    if not written:
-        return {}
+    return _ledger(written) if written else {}
+
+
+# A plan asks for it once for each child: read each time, a thousand children would be read a
+# million times.
+@lru_cache(maxsize=64)
+def _ledger(written: str) -> Mapping[str, dict[str, int]]:
     try:
         entries = msgspec.json.decode(written, type=dict[str, dict[str, str]])
-    except msgspec.DecodeError:
+    except UNREADABLE_JSON:
         return {}  # no tenant can write it; an administrator who broke it gives all to the parent
     return {child: _read(entry) for child, entry in entries.items()}
 

@@ -70,9 +70,13 @@ class ClusterRoleRequestController(RequestController[ClusterRoleRequest]):
     watches = (owned(ClusterRoleBinding, labels=REQUEST),)
 
 
+def by_tenant_name(request: TenantRequest) -> str:
+    return request.spec.tenant_name
+
+
 def requests_of(obj: Object, cache: CacheView) -> Iterable[Key]:
     """Those that asked for this tenant: one of them may have to say so now."""
-    return [each.key for each in cache[TenantRequest] if each.spec.tenant_name == obj.metadata.name]
+    return [each.key for each in cache[TenantRequest].by(by_tenant_name, obj.metadata.name)]
 
 
 class TenantRequestController(RequestController[TenantRequest]):

@@ -90,12 +90,12 @@ class Reviewing:
             self._let_in[who] = now
         return Allowed()
 
-    def _undecided_of(self, who: str) -> Iterable[bool]:
-        return (
-            each.spec.requester == who and each.spec.decision is None
-            for cache in self._caches
-            for each in cache
-        )
+    def _undecided_of(self, who: str) -> Iterable[Request]:
+        return (each for cache in self._caches for each in cache.by(by_undecided_requester, who))
+
+
+def by_undecided_requester(request: Request) -> str | None:
+    return request.spec.requester if request.spec.decision is None else None
 
 
 def webhooks(client: Client, caches: SharedCaches) -> tuple[Webhook[Any], ...]:

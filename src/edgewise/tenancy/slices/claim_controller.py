@@ -12,9 +12,11 @@ from edgewise.kube.objects import Key, Object
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import TryAgainNow
-from edgewise.runtime.watches import CacheView, mapped, read
+from edgewise.runtime.watches import CacheView, mapped, nobody, read
 from edgewise.tenancy.slices.claim_observe import observe_claim, slice_for
 from edgewise.tenancy.slices.claim_plan import plan_claim
+from edgewise.tenancy.slices.nodes import facts
+from edgewise.workloads.node_changes import NodeChanges
 
 
 def claim_of_slice(found: Slice, _: CacheView) -> Iterable[Key]:
@@ -26,21 +28,27 @@ def claims_beside(obj: Object, cache: CacheView) -> Iterable[Key]:
     return [each.key for each in cache[SliceClaim].all(obj.metadata.namespace)]
 
 
-def claims_that_wait(_: Node, cache: CacheView) -> Iterable[Key]:
-    waiting = ("", ClaimState.PENDING)
-    return [each.key for each in cache[SliceClaim] if each.status.state in waiting]
-
-
 class SliceClaimController(Controller[SliceClaim]):
     workers = 1
     wakes_on_status = False
-    watches = (
-        mapped(Slice, claim_of_slice),
-        mapped(Node, claims_that_wait),
-        mapped(SubNamespace, claims_beside),
-        mapped(ResourceQuota, claims_beside, labels=f"{MANAGED}=true"),
-        read(Namespace, labels=TENANT_UID),
-    )
+
+    def __init__(self) -> None:
+        self._nodes = NodeChanges(facts)
+        self.watches = (
+            # It cannot be made a second time.
+            mapped(Slice, claim_of_slice, unread=nobody),
+            mapped(Node, self.claims_that_wait),
+            mapped(SubNamespace, claims_beside),
+            mapped(ResourceQuota, claims_beside, labels=f"{MANAGED}=true"),
+            read(Namespace, labels=TENANT_UID),
+        )
+
+    def claims_that_wait(self, node: Node, cache: CacheView) -> Iterable[Key]:
+        """If something changed for them: each would look at all nodes."""
+        if not self._nodes.matters(node.key, cache[Node].get(node.key)):
+            return ()
+        waiting = ("", ClaimState.PENDING)
+        return [each.key for each in cache[SliceClaim] if each.status.state in waiting]
 
     async def reconcile(self, claim: SliceClaim) -> Requeue | None:
         if claim.metadata.deleting:

@@ -15,12 +15,7 @@ from edgewise.tenancy.slices.claim_plan import ClaimSeen
 from edgewise.tenancy.slices.coverage import Held, uncovered
 from edgewise.tenancy.slices.names import slice_name
 from edgewise.tenancy.slices.nodes import picked, together
-from edgewise.tenancy.slices.observe import claim_of, made_for_a_claim
-
-
-def by_claim(found: Slice) -> Iterable[tuple[str, str]]:
-    ref = found.spec.claim_ref
-    return () if ref is None else ((ref.namespace, ref.name),)
+from edgewise.tenancy.slices.observe import by_claim, claim_of, made_for_a_claim
 
 
 def slice_of_claim(claim: SliceClaim, cache: CacheView) -> Slice | None:

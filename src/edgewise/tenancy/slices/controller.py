@@ -19,6 +19,7 @@ from edgewise.tenancy.metrics import TenancyMetrics
 from edgewise.tenancy.slices.apply import remove, write_nodes
 from edgewise.tenancy.slices.nodes import is_ending, slice_of, taint_of
 from edgewise.tenancy.slices.observe import (
+    by_claim,
     claim_of,
     held_nodes,
     made_for_a_claim,
@@ -36,13 +37,8 @@ LET_THE_CACHE_FOLLOW = 0.2
 
 
 def slices_of_claim(claim: SliceClaim, cache: CacheView) -> Iterable[Key]:
-    return [
-        each.key
-        for each in cache[Slice]
-        if each.spec.claim_ref is not None
-        and (each.spec.claim_ref.namespace, each.spec.claim_ref.name)
-        == (claim.metadata.namespace, claim.metadata.name)
-    ]
+    named = cache[Slice].by(by_claim, (claim.metadata.namespace, claim.metadata.name))
+    return [each.key for each in named]
 
 
 def slices_of_node(node: Node, cache: CacheView) -> Iterable[Key]:

@@ -33,6 +33,13 @@ def is_shared(node: Node) -> bool:
     return not slice_of(node) and not taint_of(node) and not is_ending(node)
 
 
+def facts(node: Node) -> object:
+    """All that decides whether somebody may take it: nodes report every few seconds, and mostly
+    nothing of this has changed."""
+    meta = node.metadata
+    return meta.deleting, _works(node), dict(meta.labels), node.spec, dict(node.status.allocatable)
+
+
 def fits(node: Node, wanted: NodesWanted) -> bool:
     """Whether it is such a node, in a slice or not."""
     if node.metadata.deleting or not _works(node):

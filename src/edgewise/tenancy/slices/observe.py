@@ -19,6 +19,11 @@ def by_slice(node: Node) -> Iterable[str]:
     return {slice_of(node), taint_of(node)} - {""}
 
 
+def by_claim(found: Slice) -> Iterable[tuple[str, str]]:
+    ref = found.spec.claim_ref
+    return () if ref is None else ((ref.namespace, ref.name),)
+
+
 def by_used_slice(namespace: Namespace) -> str | None:
     return namespace.metadata.labels.get(SLICE)
 

@@ -8,6 +8,7 @@ from edgewise.kube.objects import Object
 from edgewise.tenancy.policies.own_kinds import AMOUNTS, EXPIRY, GOOD_AMOUNTS, IN_THE_FUTURE
 from edgewise.tenancy.policies.workloads import IN_SLICE
 from edgewise.tenancy.policies.writing import CREATE, UPDATE, Check, On, policy
+from edgewise.tenancy.slices.pinning import IN_SLICES
 
 SLICES = policy(
     "slices",
@@ -76,7 +77,7 @@ NODES: tuple[Object, ...] = policy(
     },
 )
 
-# A webhook puts it there. Should that ever be away, no such pod starts.
+# The API server or a webhook puts them there. Where neither does, no such pod starts.
 SLICED_PODS: tuple[Object, ...] = policy(
     "sliced-pods",
     [On(("pods",), (CREATE,))],
@@ -86,8 +87,14 @@ SLICED_PODS: tuple[Object, ...] = policy(
             f"object.spec.nodeSelector['{SLICE}'] == variables.slice",
             "spec.nodeSelector: pods of this namespace run on the nodes of its slice alone, and "
             "nothing has added them; is an operator there?",
-        )
+        ),
+        Check(
+            f"has(object.spec.tolerations) && object.spec.tolerations.exists(t, has(t.key) && "
+            f"t.key == '{SLICE}' && has(t.value) && t.value == variables.slice)",
+            "spec.tolerations: pods of this namespace tolerate the taint of its slice, and "
+            "nothing has added that; is an operator there?",
+        ),
     ],
-    namespaces={"matchExpressions": [{"key": SLICE, "operator": "Exists"}]},
+    namespaces=IN_SLICES,
     variables=IN_SLICE,
 )

@@ -1,29 +1,25 @@
-"""What only a program can say of slices: how many nodes there are, and what quota covers; and
-where the pods of a slice run."""
+"""What only a program can say of slices: how many nodes there are, and what quota covers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from edgewise.api.tenancy import GROUP, MANAGED, SLICE, TENANT_UID
+from edgewise.api.tenancy import GROUP, MANAGED, SLICE
 from edgewise.api.tenancy_slices import NodesWanted, Slice, SliceClaim
-from edgewise.kube.kinds.admission import LabelSelector
-from edgewise.kube.kinds.core import Namespace, Node, Pod, ResourceQuota
+from edgewise.kube.kinds.core import Node, ResourceQuota
 from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.webhooks.admission import (
     AdmissionRequest,
     Allowed,
     Denied,
-    Mutated,
     Verdict,
 )
 from edgewise.runtime.webhooks.serving import Webhook
 from edgewise.tenancy.names import KEPT
+from edgewise.tenancy.slices import pinning
 from edgewise.tenancy.slices.coverage import uncovered
 from edgewise.tenancy.slices.nodes import fits, in_order, shortage, together
-
-NO_SCHEDULE = "NoSchedule"
 
 
 class Reviewing:
@@ -60,28 +56,8 @@ class Reviewing:
         return Denied(shortage(wanted, len(matching), len(free)))
 
 
-class Pinning:
-    """Pods of a namespace in a slice run on its nodes, and nowhere else."""
-
-    def __init__(self, caches: SharedCaches) -> None:
-        self._namespaces = caches.of(Namespace, Selection(labels=TENANT_UID))
-
-    def pin(self, asked: AdmissionRequest[Pod]) -> Verdict:
-        home = self._namespaces.find(asked.namespace)
-        name = home.metadata.labels.get(SLICE, "") if home is not None else ""
-        if not name:
-            return Allowed()  # not seen yet: then the policy refuses it
-        document = asked.document
-        spec = document.setdefault("spec", {})
-        spec.setdefault("nodeSelector", {})[SLICE] = name
-        toleration = {"key": SLICE, "operator": "Equal", "value": name, "effect": NO_SCHEDULE}
-        if toleration not in spec.setdefault("tolerations", []):
-            spec["tolerations"].append(toleration)
-        return Mutated(document)
-
-
 def webhooks(caches: SharedCaches) -> tuple[Webhook[Any], ...]:
-    reviewing, pinning = Reviewing(caches), Pinning(caches)
+    reviewing = Reviewing(caches)
     return (
         Webhook(
             name=f"review.slices.{GROUP}",
@@ -97,14 +73,5 @@ def webhooks(caches: SharedCaches) -> tuple[Webhook[Any], ...]:
             operations=("CREATE",),
             fail_closed=False,
         ),
-        Webhook(
-            name=f"pods.slices.{GROUP}",
-            kind=Pod,
-            review=pinning.pin,
-            mutates=True,
-            operations=("CREATE",),
-            namespace_selector=LabelSelector(
-                match_expressions=[{"key": SLICE, "operator": "Exists"}]
-            ),
-        ),
+        pinning.webhook(caches),
     )

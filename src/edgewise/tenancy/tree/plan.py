@@ -3,13 +3,13 @@
 `plan` is asked again after every round of writes, until it wants none. So it never has to
 remember how far it came, and a crash after any write changes nothing: the next one sees what is
 there. The order of steps in `_Branch` is the order of writes for one namespace; people come in
-when everything else is there.
+when everything else is there. Of a disabled tenant they go before anything else is tried.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -20,19 +20,17 @@ from edgewise.api.tenancy import (
     STATE,
     ParentRef,
     State,
-    SubNamespace,
     SubNamespaceStatus,
     Tenant,
-    TenantResourceQuota,
     TenantResourceQuotaStatus,
     TenantSpec,
     TenantStatus,
 )
-from edgewise.kube.conditions import Condition
 from edgewise.kube.kinds.core import Namespace
+from edgewise.kube.kinds.rbac import RoleBinding
 from edgewise.kube.objects import Key
-from edgewise.runtime.conditions import ConditionSet, Finding
-from edgewise.tenancy.names import INHERITED, SUSPENDED
+from edgewise.runtime.conditions import Finding
+from edgewise.tenancy.names import EARLY, INHERITED, SUSPENDED
 from edgewise.tenancy.orders import (
     Correct,
     Create,
@@ -50,6 +48,13 @@ from edgewise.tenancy.quota.plan import plan_quota
 from edgewise.tenancy.quota.quantities import NotAQuantity, texts, total
 from edgewise.tenancy.quota.reading import changes_at, ledger_of, overdrawn, total_of
 from edgewise.tenancy.quota.tree_quota import QuotaPlan
+from edgewise.tenancy.tree.conditions import (
+    CONDITIONS,
+    ESTABLISHED,
+    conditions_of,
+    inherited,
+    unheeded_status,
+)
 from edgewise.tenancy.tree.manifests import (
     binding_of,
     labels_of,
@@ -64,8 +69,6 @@ from edgewise.tenancy.tree.verdicts import Verdict, claim_says, is_alone, slicel
 
 T = TypeVar("T")
 
-ESTABLISHED = "Established"
-CONDITIONS = ConditionSet(needs=(ESTABLISHED,))
 WARN_BEFORE = 86_400.0
 # A foreign namespace in the way is not watched: it is looked for again after this time.
 LOOK_AGAIN = 15.0
@@ -137,7 +140,9 @@ class _Planner:
         """Whether it is as it should be, and no moment will change that."""
         moments = len(self._moments)
         verdict = self._verdicts[branch.name] = self._branch(branch)
-        return branch.enabled and verdict == Verdict() and moments == len(self._moments)
+        at_rest = branch.enabled and verdict == Verdict() and moments == len(self._moments)
+        # Whether its copies are as their originals is found out later.
+        return at_rest and not branch.follows
 
     # Quota --------------------------------------------------------------------------
 
@@ -174,6 +179,7 @@ class _Planner:
     def _branch(self, branch: Branch) -> Verdict:
         steps = [
             self._ended,
+            self._stuck,
             self._set_apart,
             self._allowed,
             self._exists,
@@ -183,12 +189,38 @@ class _Planner:
         ]
         if branch.mine and not branch.enabled:
             # Whatever else is wrong with it, it is closed.
-            steps = [self._ended, self._exists, self._walls, self._doors]
+            steps = [self._closed, self._ended, self._stuck, self._exists, self._walls, self._doors]
         for step in steps:
             verdict = step(branch)
             if verdict is not None:
                 return verdict
         return Verdict()
+
+    def _closed(self, branch: Branch) -> Verdict | None:
+        """The label first: while it is there nobody makes another binding. A step that is refused
+        does not keep the next ones from being taken."""
+        if _some(branch.namespace).metadata.deleting:
+            return None
+        steps: dict[str, Callable[[Branch], Verdict | None]] = {
+            Namespace.KIND.kind: self._labels,
+            RoleBinding.KIND.kind: self._let_in,
+            Suspend.__name__: self._emptied,
+        }
+        for name, step in steps.items():
+            if (branch.name, name) not in self._tree.undone:
+                verdict = step(branch)
+                if verdict is not None and not verdict.done:
+                    return verdict
+        return None
+
+    def _emptied(self, branch: Branch) -> Verdict | None:
+        meta = _some(branch.namespace).metadata
+        mark = meta.annotations.get(SUSPENDED)
+        # What was emptied before the label was there is looked at again when it is.
+        if mark is not None and (mark != EARLY or DISABLED not in meta.labels):
+            return None
+        self._orders.append(Suspend(_some(branch.namespace), suspended=True))
+        return Verdict("Starting", "its role bindings are being emptied", done=False)
 
     def _ended(self, branch: Branch) -> Verdict | None:
         source = branch.source
@@ -209,6 +241,11 @@ class _Planner:
         else:
             self._moments.append(end - WARN_BEFORE)
         return None
+
+    def _stuck(self, branch: Branch) -> Verdict | None:
+        """What the API server refuses holds up this namespace, and no other one."""
+        why = self._tree.stuck.get(branch.name)
+        return Verdict("Refused", why) if why is not None else None
 
     def _set_apart(self, branch: Branch) -> Verdict | None:
         """It is not made before its nodes are set apart for it."""
@@ -262,9 +299,10 @@ class _Planner:
             )
         if branch.namespace.metadata.deleting:
             return Verdict("Terminating", f"the namespace {branch.name} is being deleted")
-        return self._labels(branch, branch.tenant)
+        return self._labels(branch)
 
-    def _labels(self, branch: Branch, tenant: Tenant) -> Verdict | None:
+    def _labels(self, branch: Branch) -> Verdict | None:
+        tenant = _some(branch.tenant)
         meta = _some(branch.namespace).metadata
         wanted: dict[str, str | None] = {**labels_of(branch, tenant, self._tree.around)}
         if SUSPENDED in meta.annotations and DISABLED in meta.labels:
@@ -318,6 +356,10 @@ class _Planner:
         if branch.enabled and suspended:
             self._orders.append(Suspend(namespace, suspended=False))
             return Verdict("Starting", "its role bindings are being restored", done=False)
+        return self._let_in(branch) or self._heirlooms(branch)
+
+    def _let_in(self, branch: Branch) -> Verdict | None:
+        """The operator and, unless they are disabled, its owners."""
         if branch.binding is None and branch.sliced and not is_alone(branch):
             # Its pods may choose what they run in: nobody else's are beside them.
             return Verdict("SliceNotReady", claim_says(branch) or "its nodes are being emptied")
@@ -329,10 +371,7 @@ class _Planner:
             written = msgspec.to_builtins(subjects)
             self._orders.append(Correct(branch.binding, {"subjects": written}))
             return Verdict("Starting", "its owners are being let in", done=False)
-        if not branch.enabled and not suspended:
-            self._orders.append(Suspend(namespace, suspended=True))
-            return Verdict("Starting", "its role bindings are being emptied", done=False)
-        return self._heirlooms(branch)
+        return None
 
     def _heirlooms(self, branch: Branch) -> Verdict | None:
         space = branch.source.spec.workspace if branch.source is not None else None
@@ -359,15 +398,14 @@ class _Planner:
         if branch.source is not None:
             self._says.append(Say(branch.source, self._subnamespace(branch, state, verdict)))
         if branch.is_core and branch.tenant is not None:
-            before = branch.tenant.status
             status = TenantStatus(
                 observed_generation=branch.tenant.metadata.generation,
                 state=state,
                 namespace=branch.name if branch.ready else "",
-                conditions=self._conditions(before.conditions, branch.tenant, verdict, state),
+                conditions=conditions_of(branch.tenant, verdict, state, self._now),
             )
             self._says.append(Say(branch.tenant, status))
-        if branch.ready:
+        if branch.ready and (branch.name, Namespace.KIND.kind) not in self._tree.undone:
             namespace = _some(branch.namespace)
             if namespace.metadata.annotations.get(STATE) != state:
                 patch = {"metadata": {"annotations": {STATE: state}}}
@@ -394,23 +432,15 @@ class _Planner:
             child=branch.name if branch.ready else "",
             children=self._children[branch.name],
             granted=entry,
-            conditions=self._conditions(source.status.conditions, source, verdict, state),
+            conditions=conditions_of(
+                source, verdict, state, self._now, inherited(branch, self._tree.uncopied)
+            ),
         )
-
-    def _conditions(
-        self,
-        before: list[Condition],
-        about: Tenant | SubNamespace,
-        verdict: Verdict,
-        state: str,
-    ) -> list[Condition]:
-        finding = Finding(ESTABLISHED, not verdict.reason, verdict.reason or state, verdict.message)
-        generation = about.metadata.generation
-        return CONDITIONS.report(before, [finding], generation=generation, now=self._now)
 
     def _report_quota(self) -> None:
         for unheeded in self._tree.unheeded:
-            self._says.append(Say(unheeded, self._unheeded(unheeded)))
+            source = _some(self._tree.branches[unheeded.metadata.name].source)
+            self._says.append(Say(unheeded, unheeded_status(unheeded, source, self._now)))
         quota = self._tree.quota
         if quota is None:
             return
@@ -440,23 +470,6 @@ class _Planner:
             ),
         )
         self._says.append(Say(quota, status))
-
-    def _unheeded(self, quota: TenantResourceQuota) -> TenantResourceQuotaStatus:
-        source = _some(self._tree.branches[quota.metadata.name].source)
-        finding = Finding(
-            ESTABLISHED,
-            False,
-            "Subtenant",
-            "nothing follows from it: a subtenant's quota is its parent's grant, in "
-            f"spec.resources of SubNamespace {source.key}",
-        )
-        generation = quota.metadata.generation
-        return TenantResourceQuotaStatus(
-            observed_generation=generation,
-            conditions=CONDITIONS.report(
-                quota.status.conditions, [finding], generation=generation, now=self._now
-            ),
-        )
 
 
 def _said(branch: Branch) -> set[Key]:

@@ -83,9 +83,30 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def follows(self) -> bool:
+        """Whether copies in it follow their originals. Those of a disabled tenant stay as they
+        are."""
+        space = self.source.spec.workspace if self.source is not None else None
+        return (
+            space is not None
+            and space.sync == "Continuous"
+            and bool(space.inherit)
+            and self.ready
+            and self.enabled
+            and self.binding is not None
+        )
+
+    @property
     def ready(self) -> bool:
         """Whether something can be made in it."""
         return self.mine and self.namespace is not None and not self.namespace.metadata.deleting
+
+
+class Uncopied(msgspec.Struct, frozen=True):
+    """Why something that a namespace inherits is not in it."""
+
+    why: str
+    on_purpose: bool = False  # people of the namespace have something of their own there
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +126,12 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     gone: frozenset[str] = frozenset()
     # What the API server had against the quota as it is now.
     refused: str = ""
+    # Namespaces of which the API server has refused something just now, and why.
+    stuck: Mapping[str, str] = {}
+    # What it was, as the namespace and the kind of step: it is not tried again in this pass.
+    undone: frozenset[tuple[str, str]] = frozenset()
     # Branches that are as they were when a plan wanted nothing of them: without quota, it need not
     # look at them again.
     rested: frozenset[str] = frozenset()
+    # Namespaces that lack something of what they inherit continuously, and why.
+    uncopied: Mapping[str, Uncopied] = {}

@@ -359,6 +359,7 @@ def _tree() -> list[Attempt]:
             ("bindings", f"{RBAC_API}/namespaces/{SHOP}/rolebindings"),
             ("logs", f"{inside}/pods/any/log"),
             ("subnamespaces", f"/apis/{GROUP}/v1alpha1/namespaces/{SHOP}/subnamespaces"),
+            ("requests", f"/apis/{GROUP}/v1alpha1/namespaces/{SHOP}/rolerequests"),
         )
     ]
     return [

@@ -9,6 +9,7 @@ from edgewise.api.tenancy import GROUP, TENANT_UID
 from edgewise.kube.kinds.admission import MutatingAdmissionPolicy
 from edgewise.tenancy import parameters
 from edgewise.tenancy.policies.runtime_class import NAME as SETS_CLASS
+from edgewise.tenancy.slices.pinning import NAME as PINS_PODS
 from tests.e2e.tenancy.escape.sending import (
     COLLABORATOR,
     EVERYBODY,
@@ -130,6 +131,7 @@ def runtime_class_attempts() -> list[Attempt]:
     own = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
     tried = (
         ("delete the policy that sets the runtime class", delete(f"{policies}/{SETS_CLASS}")),
+        ("delete the policy that keeps pods in their slice", delete(f"{policies}/{PINS_PODS}")),
         (
             "say that there is no runtime class",
             patch(f"{roles}/{parameters.NAME}", {"metadata": {"annotations": no_class}}),

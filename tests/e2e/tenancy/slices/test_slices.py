@@ -37,12 +37,15 @@ from edgewise.api.tenancy_slices import (
 )
 from edgewise.kube.client import Client
 from edgewise.kube.errors import Forbidden, NotFound
+from edgewise.kube.kinds.admission import MutatingWebhookConfiguration
 from edgewise.kube.kinds.apps import DaemonSet
 from edgewise.kube.kinds.core import Node, Pod
 from edgewise.kube.kinds.policy import PodDisruptionBudget
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.images.building import PYTHON_IMAGE
+from edgewise.operator import WEBHOOKS
 from edgewise.tenancy.names import child_name
+from edgewise.tenancy.slices.pinning import NAME as PODS_OF_SLICES
 from edgewise.testing.clusters import temporary_cluster
 from edgewise.testing.eventually import eventually
 from edgewise.testing.ports import free_port
@@ -62,53 +65,72 @@ DEAF = f"trap '' TERM; {PATIENT}"
 POLITE = "trap 'exit 0' TERM; while :; do sleep 0.2; done"
 
 
+class Operator:
+    """With a webhook for pods of slices, which nobody needs here: the API server has policies."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self._hook = free_port()
+        self._url = f"https://{cluster.host_address}:{self._hook}"
+        self._kubeconfig = operator_kubeconfig(cluster, folder)
+        self._log = folder / "operator.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "edgewise.cli",
+                    "operator",
+                    f"--kubeconfig={self._kubeconfig}",
+                    "--domains=tenancy",
+                    f"--listen=127.0.0.1:{free_port()}",
+                    f"--webhook-url={self._url}",
+                    f"--webhook-port={self._hook}",
+                ],
+                stdout=log,
+                stderr=log,
+                env=os.environ,
+            )
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+        self._process = None
+
+
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    folder: Path = tmp_path_factory.mktemp("slices")
+def cluster() -> Iterator[LocalCluster]:
     with temporary_cluster("slices", nodes=3) as made:
         prepare(made)
         asyncio.run(allow(made))
-        with _operator(made, folder):
-            yield made
+        yield made
 
 
-@contextlib.contextmanager
-def _operator(cluster: LocalCluster, folder: Path) -> Iterator[None]:
-    """With webhooks: they say where the pods of a slice run."""
-    hook = free_port()
-    with (folder / "operator.log").open("ab") as log:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "edgewise.cli",
-                "operator",
-                f"--kubeconfig={operator_kubeconfig(cluster, folder)}",
-                "--domains=tenancy",
-                f"--listen=127.0.0.1:{free_port()}",
-                f"--webhook-url=https://{cluster.host_address}:{hook}",
-                f"--webhook-port={hook}",
-            ],
-            stdout=log,
-            stderr=log,
-            env=os.environ,
-        )
+@pytest.fixture(scope="module")
+def operator(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    made = Operator(cluster, tmp_path_factory.mktemp("slices"))
+    made.start()
     try:
-        yield
+        yield made
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
+        made.stop()
 
 
 class Yard:
     """Two tenants, and the node that one of them wants for itself."""
 
-    def __init__(self, admin: Client, owner: Client, token: str, node: str) -> None:
-        self.admin, self.owner, self.node = admin, owner, node
+    def __init__(
+        self, admin: Client, owner: Client, operator: Operator, token: str, node: str
+    ) -> None:
+        self.admin, self.owner, self.operator, self.node = admin, owner, operator, node
         self.acme, self.rival = f"acme-{token}", f"rival-{token}"
 
     @property
@@ -157,14 +179,14 @@ class Yard:
 
 
 @pytest.fixture
-async def yard(cluster: LocalCluster) -> AsyncIterator[Yard]:
+async def yard(cluster: LocalCluster, operator: Operator) -> AsyncIterator[Yard]:
     token = secrets.token_hex(3)
     async with (
         as_user(cluster.kubeconfig) as admin,
         as_user(cluster.kubeconfig, f"owner-{token}") as owner,
     ):
         nodes = sorted(each.metadata.name for each in (await admin.list(Node)).items)
-        made = Yard(admin, owner, token, nodes[1])
+        made = Yard(admin, owner, operator, token, nodes[1])
         for name, who in ((made.acme, f"owner-{token}"), (made.rival, "rita")):
             await admin.create(Tenant.named(name, spec=TenantSpec(owners=[user(who)])))
             await established(admin, Tenant, name)
@@ -229,6 +251,10 @@ async def test_a_slice_is_emptied_used_and_returned(yard: Yard) -> None:
     await yard.create(yard.owner, child, document)
     assert (await yard.runs(child, "guest")).node_name == yard.node
 
+    yard.operator.stop()
+    await _pods_start_without_an_operator(yard, child, name)
+    yard.operator.start()
+
     # Returned: everybody may come again.
     await yard.owner.delete(SubNamespace, "inside", yard.acme)
     await yard.owner.delete(SliceClaim, "mine", yard.acme)
@@ -259,3 +285,36 @@ async def test_a_slice_is_emptied_used_and_returned(yard: Yard) -> None:
     await admin.delete(Pod, f"system-{yard.acme}", "default", grace_seconds=0)
     figures = {"grace_s": GRACE, "empty_s": round(emptied, 1), "shared_s": round(back, 1)}
     _log.info("slice: %s", json.dumps(figures))
+
+
+async def _pods_start_without_an_operator(yard: Yard, child: str, name: str) -> None:
+    hooks = await yard.admin.get(MutatingWebhookConfiguration, WEBHOOKS)
+    assert PODS_OF_SLICES in [each.name for each in hooks.webhooks], "there is nobody to do without"
+    document = {"apiVersion": "v1", "kind": "Pod", **yard.template(POLITE, "alone")}
+    del document["spec"]["nodeSelector"]
+    await yard.create(yard.owner, child, document)
+    assert (await yard.runs(child, "alone")).node_name == yard.node
+
+    async def sent(**spec: Any) -> dict[str, Any]:
+        metadata = {"name": f"p-{secrets.token_hex(3)}"}
+        written = {**document, "metadata": metadata, "spec": {**document["spec"], **spec}}
+        path, body = Pod.KIND.path(child), msgspec.json.encode(written)
+        answer = await yard.owner.request("POST", path, body=body, params={"dryRun": "All"})
+        made: dict[str, Any] = json.loads(answer)["spec"]
+        return made
+
+    mine = {"key": SLICE, "operator": "Equal", "value": name, "effect": "NoSchedule"}
+    late = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    for asked in (
+        {"nodeSelector": {"disk": "ssd"}},
+        {"nodeSelector": {SLICE: "another"}},
+        {"nodeSelector": {SLICE: name}, "tolerations": [mine]},
+        {"tolerations": [late]},
+    ):
+        made = await sent(**asked)
+        assert made["nodeSelector"] == {**asked.get("nodeSelector", {}), SLICE: name}  # type: ignore[dict-item]
+        assert made["tolerations"].count(mine) == 1, made["tolerations"]
+        assert all(each in made["tolerations"] for each in asked.get("tolerations", ()))
+    for wrong in ({**mine, "value": "another"}, {"key": SLICE, "operator": "Exists"}):
+        with pytest.raises(Forbidden, match=r"spec\.tolerations"):
+            await sent(tolerations=[wrong])

@@ -12,7 +12,7 @@ from tests.unit.gameservers.allocation.world import Told, World
 
 MATCHES = ("m0", "m1")
 # Mostly what happens all the time: calls, requests, changes that are shown; now and then trouble.
-WHAT = st.sampled_from([0] * 4 + [2] * 8 + [8] * 5 + [5, 6, 7, 10, 10, 10, 11])
+WHAT = st.sampled_from([0] * 4 + [2] * 8 + [8] * 5 + [5, 6, 7, 10, 10, 10, 11, 12, 12, 13])
 STEPS = st.lists(st.tuples(WHAT, st.sampled_from([0, 1, 0, 1, 2, 3, 4, 5, 6, 7])), max_size=60)
 
 
@@ -38,8 +38,21 @@ async def play(steps: list[tuple[int, int]]) -> World:
             world.release(match) if number < 4 else replica.relist()
         elif what == 11:
             replica.clean()
+        elif what == 12:
+            operate(world, number)
+        elif what == 13:
+            world.operator.start()
         await world.pause()
     return world
+
+
+def operate(world: World, number: int) -> None:
+    if number < 3:
+        world.operator.retire(number, lost=number == 2)
+    elif number < 6:
+        world.operator.show(1 if number < 5 else 10_000)
+    else:
+        world.operator.remove()
 
 
 def valid(told: Told, world: World) -> bool:
@@ -62,6 +75,8 @@ async def check(steps: list[tuple[int, int]]) -> None:
         life = world.api.lives[told.uid]
         assert not life.dropped, f"{told} was told, and dropped"
         assert valid(told, world), f"{told} was not what the match had"
+    world.operator.remove()
+    assert_none_removed(world)
     # Then the leader looks, and every match is asked for once more.
     for replica in world.replicas:
         replica.clean()
@@ -75,13 +90,20 @@ async def check(steps: list[tuple[int, int]]) -> None:
         match: {each.uid for each in world.told[before:] if each.match == match}
         for match in MATCHES
     }
-    left = Counter(each.spec.match for each in world.api.objects.values())
+    assert_none_removed(world)
+    left = Counter(each.spec.match for each in world.counting())
     for match in MATCHES:
         assert len(answers[match]) == 1, answers
         assert left[match] == 1, world.api.objects
-    assert {each.metadata.uid for each in world.api.objects.values()} == set().union(
-        *answers.values()
-    )
+    assert {each.metadata.uid for each in world.counting()} == set().union(*answers.values())
+
+
+def assert_none_removed(world: World) -> None:
+    """No server went while a match had it, of which somebody was told."""
+    for told in world.told:
+        life = world.api.lives[told.uid]
+        removed = world.operator.removed.get(life.server)
+        assert removed is None or life.died <= removed, f"{told}: {life.server} was removed"
 
 
 @settings(max_examples=250)
@@ -100,5 +122,10 @@ async def check(steps: list[tuple[int, int]]) -> None:
 )
 # The first is changed (made sure of), which must not make it the later one of two.
 @example(steps=[(0, 0), (2, 0), (0, 1), (2, 0), (8, 0), (0, 0), (2, 0), (8, 5)])
+# A list and an Allocation of one of its servers: whichever is earlier counts.
+@example(steps=[(0, 0), (12, 0), (2, 0), (8, 4), (12, 5), (12, 6)])
+@example(steps=[(0, 0), (2, 0), (8, 4), (12, 0), (12, 5), (12, 6)])
+# The same, with a replica that dies after it came too late.
+@example(steps=[(0, 0), (0, 2), (12, 1), (6, 0), (2, 0), (8, 5), (12, 5), (12, 6), (0, 1)])
 def test_whatever_happens_a_match_has_one_server(steps: list[tuple[int, int]]) -> None:
     asyncio.run(check(steps))

@@ -90,6 +90,7 @@ CLEANING: dict[str, tuple[list[Seen], list[str]]] = {
         [],
     ),
     "who waited in vain leaves the line": ([seen(queued(4), until=NOW)], ["u4"]),
+    "nobody waits for ever": ([seen(queued(4), until=NOW + 7201)], ["u4"]),
     "who waits stays in it": ([seen(queued(4), 99, until=NOW + 1)], []),
     "a match that has a server waits no longer": (
         [seen(queued(4), 31, until=NOW + 60), seen(allocation(5), 1)],

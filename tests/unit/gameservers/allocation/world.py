@@ -1,4 +1,4 @@
-"""An API server, replicas and crashes, in whatever order a test likes.
+"""An API server, replicas, an operator and crashes, in whatever order a test likes.
 
 The replicas are the real ones (claims, matches, caches). Each of their requests stands still until
 the test lets the API server carry it out; its answer may be lost, and the replica may die before it
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from edgewise.api.games import Allocation, Server, ServerSpec
+from edgewise.api.games import Allocation, AllocationSpec, Server, ServerSpec
 from edgewise.gameservers.allocation.apply import Taken, Writer
 from edgewise.gameservers.allocation.claiming import Claims
 from edgewise.gameservers.allocation.errors import GamesUnreachable, NoServerFree
@@ -24,7 +24,10 @@ from edgewise.gameservers.allocation.matches import Matches
 from edgewise.gameservers.allocation.plan import Seen, plan_cleaning
 from edgewise.gameservers.allocation.request import AllocationRequest
 from edgewise.gameservers.allocation.revisions import match_of
+from edgewise.gameservers.names import retiring
+from edgewise.gameservers.retirement import Hold, hold_of, overtaken, unseen
 from edgewise.kube.errors import AlreadyExists, Conflict, NotFound, Unreachable
+from edgewise.kube.objects import Key
 from edgewise.runtime.caching.cache import Cache
 
 NAMESPACE = "play"
@@ -36,6 +39,7 @@ class Life(msgspec.Struct):
     """From which revision to which an Allocation was there."""
 
     match: str
+    server: str
     born: int
     died: float = float("inf")
     dropped: bool = False  # by a replica, and not by who holds it
@@ -64,7 +68,7 @@ class Api:
             raise AlreadyExists(409, "AlreadyExists", f"{name} exists")
         uid = f"u{next(self._uids)}"
         made = self._put(obj, uid=uid)
-        self.lives[uid] = Life(obj.spec.match, self.revision)
+        self.lives[uid] = Life(obj.spec.match, name, self.revision)
         return made
 
     def get(self, name: str) -> Allocation:
@@ -226,6 +230,51 @@ class Replica:
         self.start()
 
 
+class Operator:
+    """Takes servers out of their fleet, many by one list. Its own writes are in its cache before
+    the stream shows them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.removed: dict[str, int] = {}
+        self.start()
+
+    def start(self) -> None:
+        api = self.world.api
+        self.cache: Cache[Allocation] = Cache(Allocation)
+        self.cache.replace(list(api.objects.values()), str(api.revision))
+        self.shown = len(api.log)
+
+    def show(self, number: int) -> None:
+        for obj, deleted in self.world.api.log[self.shown : self.shown + number]:
+            self.cache.apply(obj, deleted=deleted)
+            self.shown += 1
+
+    def retire(self, number: int, *, lost: bool) -> None:
+        """Those that seem to be idle, of the two that the replicas choose first."""
+        chosen = [self.world.servers[at] for at in ((1,), (1, 3), (3,))[number % 3]]
+        idle = [each for each in chosen if hold_of(each, self.cache) == Hold()]
+        if not idle or unseen(self.cache, Key(NAMESPACE, "chess")):
+            return
+        spec = AllocationSpec(
+            retires={each.metadata.name: each.metadata.uid for each in idle},
+            retired=True,
+            fleet="chess",
+        )
+        name = retiring(idle[0].metadata.name)
+        try:
+            made = self.world.api.create(Allocation.named(name, NAMESPACE, spec=spec))
+        except AlreadyExists:
+            made = self.world.api.get(name)
+        if not lost:
+            self.cache.write_through(made)
+
+    def remove(self) -> None:
+        for server in self.world.servers:
+            if hold_of(server, self.cache).retired:
+                self.removed.setdefault(server.metadata.name, self.world.api.revision)
+
+
 class World:
     def __init__(self, servers: int, replicas: int) -> None:
         self.api = Api()
@@ -235,6 +284,13 @@ class World:
         self.replicas: list[Replica] = []
         for number in range(replicas):
             self.replicas.append(Replica(self, number))
+        self.operator = Operator(self)
+
+    def counting(self) -> list[Allocation]:
+        """The matches that have a server; without those that came too late."""
+        found: Cache[Allocation] = Cache(Allocation)
+        found.replace(list(self.api.objects.values()), str(self.api.revision))
+        return [each for each in found if each.spec.match and not overtaken(each, found)]
 
     def carry_out(self, request: Request, *, lost: bool = False, crash: bool = False) -> None:
         self.pending.remove(request)
@@ -273,6 +329,7 @@ class World:
                     self.carry_out(request)
             for replica in self.replicas:
                 replica.show(10_000)
+            self.operator.show(10_000)
             await self.pause()
             if not self.pending and not any(replica.calls for replica in self.replicas):
                 return

@@ -25,7 +25,7 @@ from edgewise.sessions.hub.hub_view import HubView
 from edgewise.sessions.hub.members import Members
 from edgewise.sessions.hub.records import Hub
 from tests.unit.sessions.hub.bindings import binding, global_session, location
-from tests.unit.sessions.hub.test_degraded import template
+from tests.unit.sessions.hub.choosing.test_degraded import template
 
 READY = {"phase": "Ready", "ready": True}
 

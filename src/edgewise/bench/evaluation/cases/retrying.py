@@ -38,5 +38,7 @@ async def _pause(seconds: float, news: asyncio.Event | None) -> None:
     if news is None:
         await asyncio.sleep(seconds)
         return
+    # Not `wait_for`: it forgets that the client leaves when there are news that moment.
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(news.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await news.wait()

@@ -31,19 +31,30 @@ from edgewise.bench.evaluation.trace import populations, read_file
 
 USE = ("memory_mb", "cpu_percent")
 ORDER = (OURS, STATIC, SCOPED, FLOOR)
+OF_EDGEWISE = ("warm", "reuse_seconds", "across")
 
 Records = Mapping[str, Sequence[Record]]
 
 
-def run_chapter(folder: RunFolder) -> Chapter:
+def run_chapter(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Chapter:
+    """The conventional designs know nothing of warm pods and reuse: a run of Edgewise with these
+    stands beside their run among `others` that had the same load."""
     about = folder.about()
-    cases = sorted(folder.cases(), key=lambda case: ORDER.index(case) if case in ORDER else 9)
-    records = {case: folder.records(case) for case in cases}
+    holders = dict.fromkeys(folder.cases(), folder)
+    for other in others:
+        if alike(other.about().options) == alike(about.options):
+            holders = {case: other for case in other.cases() if case != OURS} | holders
+    cases = sorted(holders, key=lambda case: ORDER.index(case) if case in ORDER else 9)
+    records = {case: holders[case].records(case) for case in cases}
     figures = {case: figures_of(found) for case, found in records.items()}
     speed = float(about.options.get("speed", 1))
     compressed = f" Time was compressed {speed:g} times." if speed != 1 else ""
-    unfinished = [case for case in records if not folder.is_done(case)]
+    unfinished = [case for case in records if not holders[case].is_done(case)]
     note = f" Not finished: {', '.join(unfinished)}." if unfinished else ""
+    borrowed = [case for case in cases if holders[case] is not folder]
+    if borrowed:
+        command = holders[borrowed[0]].about().command
+        note += f" {', '.join(borrowed)}: from the run `{command}`."
     told = [
         *verdicts(figures),
         *memory_verdicts(records, speed),
@@ -76,6 +87,11 @@ def run_chapter(folder: RunFolder) -> Chapter:
     )
 
 
+def alike(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that concern every case."""
+    return {name: value for name, value in options.items() if name not in OF_EDGEWISE}
+
+
 def title_of(options: Mapping[str, Any]) -> str:
     parts = [f"trace {options.get('trace')}, seed {options.get('seed')}"]
     if (speed := options.get("speed", 1)) != 1:
@@ -84,6 +100,10 @@ def title_of(options: Mapping[str, Any]) -> str:
         parts.append(workload)
     if (clusters := options.get("clusters", 1)) > 1:
         parts.append(f"{clusters} clusters")
+    if away := options.get("away"):
+        parts.append(f"{', '.join(f'{each:g}' for each in away)} ms away")
+    if options.get("choose") == "latency":
+        parts.append("the nearest")
     if warm := options.get("warm"):
         parts.append(f"{warm} warm pods")
     if reuse := options.get("reuse_seconds"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from edgewise.bench.evaluation.records import Kind, Record
@@ -59,31 +59,53 @@ def _beside(
 
 def memory_verdicts(records: Mapping[str, Sequence[Record]], speed: float) -> list[str]:
     """Of the pods, minute by minute of the trace."""
-    by_minute = {case: _by_minute(found, speed) for case, found in records.items()}
-    ours = by_minute.get(OURS)
-    if not ours:
-        return []
-    found = []
+    return [
+        f"Memory beside {case}: {found['mean']:.2f} times as much on average, "
+        f"{found['later']:.2f} after the peak, "
+        f"less in {found['less_percent']:.0f} % of the minutes, {found['least']:.2f} times as much "
+        f"at best; more than 5 % above it in {found['above']} of {found['minutes']} minutes."
+        for case, found in beside(records, speed, lambda each: each.pods_mb).items()
+    ]
+
+
+def beside(
+    records: Mapping[str, Sequence[Record]], speed: float, value: Callable[[Record], float]
+) -> dict[str, dict[str, float]]:
+    """What the pods of Edgewise use, as ratios to those of each baseline, in the same minutes."""
+    by_minute = {case: _by_minute(found, speed, value) for case, found in records.items()}
+    ours = by_minute.get(OURS, {})
+    found = {}
     for case in (STATIC, SCOPED):
         theirs = by_minute.get(case, {})
         both = sorted(minute for minute in ours.keys() & theirs.keys() if theirs[minute])
         if not both:
             continue
-        mean = sum(ours[each] for each in both) / sum(theirs[each] for each in both)
-        above = [each for each in both if ours[each] > MEMORY_ABOVE * theirs[each]]
-        said = f"Memory beside {case}: {mean:.2f} times as much on average"
-        share = 100 * sum(ours[each] < theirs[each] for each in both) / len(both)
-        said += f", less in {share:.0f} % of the minutes"
-        said += f"; more than 5 % above it in {len(above)} of {len(both)} minutes."
-        found.append(said)
+        ratios = [ours[each] / theirs[each] for each in both]
+        most = max(both, key=lambda minute: ours[minute])
+        later = [each for each in both if each > most] or both[-1:]
+        found[case] = {
+            "mean": _ratio(ours, theirs, both),
+            # While users leave: after the minute in which Edgewise used most.
+            "later": _ratio(ours, theirs, later),
+            "least": round(min(ratios), 3),
+            "less_percent": round(100 * sum(each < 1 for each in ratios) / len(both), 1),
+            "above": sum(each > MEMORY_ABOVE for each in ratios),
+            "minutes": len(both),
+        }
     return found
 
 
-def _by_minute(records: Sequence[Record], speed: float) -> dict[int, float]:
+def _ratio(ours: Mapping[int, float], theirs: Mapping[int, float], of: Sequence[int]) -> float:
+    return round(sum(ours[each] for each in of) / sum(theirs[each] for each in of), 3)
+
+
+def _by_minute(
+    records: Sequence[Record], speed: float, value: Callable[[Record], float]
+) -> dict[int, float]:
     samples: dict[int, list[float]] = {}
     for each in records:
         if each.kind is Kind.USE:
-            samples.setdefault(int(each.at * speed // 60), []).append(each.pods_mb)
+            samples.setdefault(int(each.at * speed // 60), []).append(value(each))
     return {minute: sum(values) / len(values) for minute, values in samples.items()}
 
 

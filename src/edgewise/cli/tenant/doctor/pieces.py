@@ -19,6 +19,7 @@ from edgewise.tenancy import parameters
 from edgewise.tenancy.domain import TENANCY
 from edgewise.tenancy.policies.runtime_class import NAME as RUNTIME_CLASS
 from edgewise.tenancy.policies.runtime_class import SET_RUNTIME_CLASS
+from edgewise.tenancy.slices.pinning import PIN_PODS
 
 INSTALL = "install the chart of this version again"
 _SHOWN = 3
@@ -27,10 +28,15 @@ _SHOWN = 3
 async def examine(client: Client, namespace: str) -> list[Finding]:
     return [
         await kinds(client),
-        await objects(client, "policies and roles", TENANCY.cluster_objects),
+        await objects(client, "policies and roles", await _needed(client)),
         *await told(client),
         await operator(client, namespace),
     ]
+
+
+async def _needed(client: Client) -> tuple[Object, ...]:
+    by_policy = PIN_PODS if await mutates_by_policy(client) else ()
+    return (*TENANCY.cluster_objects, *by_policy)
 
 
 async def kinds(client: Client) -> Finding:

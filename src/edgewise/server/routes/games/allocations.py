@@ -86,10 +86,10 @@ def allocation_routes(server: RouteContext) -> Router:
             ),
             key=lambda each: (each.spec.match, each.metadata.uid),
         )
-        page = seen[:limit]
+        page = page_of(seen, limit)
         return AllocationPage(
             items=[server.view(each) for each in page],
-            next=page[-1].spec.match if len(seen) > limit else None,
+            next=page[-1].spec.match if len(seen) > len(page) else None,
         )
 
     @get(
@@ -157,6 +157,15 @@ def allocation_routes(server: RouteContext) -> Router:
         route_handlers=[allocate, list_, show, heartbeat, release],
         tags=["allocations"],
     )
+
+
+def page_of(seen: list[Allocation], limit: int) -> list[Allocation]:
+    """The first so many, and those of the last one's name: the next page begins after that name,
+    and two holders may call their matches alike."""
+    page = seen[:limit]
+    while page and len(page) < len(seen) and seen[len(page)].spec.match == page[-1].spec.match:
+        page.append(seen[len(page)])
+    return page
 
 
 def _status(given: Given) -> int:

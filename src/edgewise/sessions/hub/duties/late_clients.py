@@ -26,13 +26,8 @@ from edgewise.kube.errors import KubeError, NotFound
 from edgewise.kube.objects import Key
 from edgewise.runtime.budgets import Budgets
 from edgewise.sessions.hub.bindings import Bindings, Taken
-from edgewise.sessions.hub.degraded import Lessons
-from edgewise.sessions.hub.duties.moving import move_on
-from edgewise.sessions.hub.duties.several import for_each
-from edgewise.sessions.hub.hub_view import HubView
-from edgewise.sessions.hub.joining import Joining
-from edgewise.sessions.hub.metrics import LATE_MOVES
-from edgewise.sessions.hub.starting import (
+from edgewise.sessions.hub.choosing.degraded import Lessons
+from edgewise.sessions.hub.choosing.starting import (
     Move,
     Rest,
     Sight,
@@ -43,6 +38,11 @@ from edgewise.sessions.hub.starting import (
     ready_seconds,
     resting,
 )
+from edgewise.sessions.hub.duties.moving import move_on
+from edgewise.sessions.hub.duties.several import for_each
+from edgewise.sessions.hub.hub_view import HubView
+from edgewise.sessions.hub.joining import Joining
+from edgewise.sessions.hub.metrics import LATE_MOVES
 
 # The operator's own deadline comes first, and is told with its reason.
 GRACE_SECONDS = 10.0

@@ -9,12 +9,12 @@ import msgspec
 
 from edgewise.api.global_sessions import BindingState, ClientBinding, Failover
 from edgewise.sessions.hub.bindings import Bindings
+from edgewise.sessions.hub.choosing.ranking import rank
 from edgewise.sessions.hub.duties.moving import move_on
 from edgewise.sessions.hub.duties.several import for_each
 from edgewise.sessions.hub.hub_view import HubView
 from edgewise.sessions.hub.joining import Joining
 from edgewise.sessions.hub.metrics import MOVES
-from edgewise.sessions.hub.ranking import rank
 from edgewise.sessions.hub.records import by_location
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ import msgspec
 
 from edgewise.api.global_sessions import BindingState, ClientBinding, GlobalSession
 from edgewise.sessions.hub.bindings import Bindings, Taken
+from edgewise.sessions.hub.choosing.ranking import Choice
 from edgewise.sessions.hub.joining import Joining, NotHere
-from edgewise.sessions.hub.ranking import Choice
 
 
 async def move_on(

@@ -13,11 +13,11 @@ from edgewise.kube.errors import KubeError
 from edgewise.kube.objects import Key
 from edgewise.runtime.errors import ServiceError
 from edgewise.sessions.hub.bindings import Bindings, Taken
+from edgewise.sessions.hub.choosing.queueing import plan_queue
+from edgewise.sessions.hub.choosing.ranking import Choice
 from edgewise.sessions.hub.errors import HubUnreachable
 from edgewise.sessions.hub.hub_view import HubView
 from edgewise.sessions.hub.joining import Joining, NotHere
-from edgewise.sessions.hub.queueing import plan_queue
-from edgewise.sessions.hub.ranking import Choice
 
 _log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ class TemplateRepair:
         self._written: dict[tuple[str, str], tuple[str, int]] = {}
         self.workers = KeyedWorkers("template", self.repair, count=2)
         self._hub.templates.subscribe(self._changed)
+        self._hub.templates.on_left_out(lambda each: self.workers.queue.add(each.key.name))
         hub_view.members.on_open(self._member_opened)
 
     def add_all(self) -> None:
@@ -33,6 +34,8 @@ class TemplateRepair:
     async def repair(self, name: str) -> float | None:
         if not self._hub.link.ready:
             raise HubUnreachable
+        if any(each.name == name for each in self._hub.templates.left_out):
+            return None  # it is there, and says nothing that could be copied
         template = self._hub.template(name)
         self._forget_copies(name, gone=template is None)
         members = [member for member in self._hub_view.members.all() if member.ready]

@@ -14,8 +14,8 @@ from edgewise.api.global_sessions import Failover
 from edgewise.api.sessions import Session, SessionSpec, SessionStatus
 from edgewise.kube.conditions import Condition
 from edgewise.kube.objects import ObjectMeta
-from edgewise.sessions.hub.ranking import Candidate
-from edgewise.sessions.hub.starting import (
+from edgewise.sessions.hub.choosing.ranking import Candidate
+from edgewise.sessions.hub.choosing.starting import (
     Move,
     Rest,
     Stage,

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from edgewise.sessions.hub import ledger as ledger_module
-from edgewise.sessions.hub.ledger import Before, Ledger
+from edgewise.sessions.hub.choosing import ledger as ledger_module
+from edgewise.sessions.hub.choosing.ledger import Before, Ledger
 from tests.unit.sessions.hub.bindings import Hubs, binding
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.sessions.hub.queueing import Waiting, plan_queue
-from edgewise.sessions.hub.ranking import Candidate
+from edgewise.sessions.hub.choosing.queueing import Waiting, plan_queue
+from edgewise.sessions.hub.choosing.ranking import Candidate
 
 NOW = 1000.0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from edgewise.sessions.hub.ranking import Candidate, Choice, rank
+from edgewise.sessions.hub.choosing.ranking import Candidate, Choice, rank
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):

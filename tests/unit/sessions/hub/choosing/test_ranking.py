@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.sessions.hub.ranking import Candidate, Obstacle, rank
+from edgewise.sessions.hub.choosing.ranking import Candidate, Obstacle, rank
 
 NEAR_AND_FAR = {"near": 10.0, "far": 40.0}
 BAD = "is degraded for demo"

@@ -10,7 +10,7 @@ import msgspec
 from edgewise.api.global_sessions import Degradation, Location, LocationStatus
 from edgewise.api.sessions import SessionTemplate, SessionTemplateSpec
 from edgewise.kube.objects import ObjectMeta
-from edgewise.sessions.hub.degraded import (
+from edgewise.sessions.hub.choosing.degraded import (
     PORTS_EXHAUSTED,
     Failure,
     Lessons,

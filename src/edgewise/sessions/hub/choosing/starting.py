@@ -16,8 +16,8 @@ import msgspec
 from edgewise.api.global_sessions import ClientBindingSpec, Failover, GlobalSession
 from edgewise.api.sessions import DEFAULT_READY_SECONDS, ClientPhase, Session, SessionTemplate
 from edgewise.runtime.backoff import Backoff
-from edgewise.sessions.hub.degraded import PORTS_EXHAUSTED, Failure
-from edgewise.sessions.hub.ranking import Candidate, Choice, rank
+from edgewise.sessions.hub.choosing.degraded import PORTS_EXHAUSTED, Failure
+from edgewise.sessions.hub.choosing.ranking import Candidate, Choice, rank
 from edgewise.sessions.steps.seat_endpoints import no_port
 
 ROUNDS = Backoff(first=60.0, most=900.0)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from edgewise.api.sessions import SessionTemplate
-from edgewise.sessions.hub.ledger import Ledger
+from edgewise.sessions.hub.choosing.ledger import Ledger
 from edgewise.sessions.hub.members import Member
 from edgewise.sessions.hub.records import Hub
 from edgewise.sessions.pods import public_ports_of
