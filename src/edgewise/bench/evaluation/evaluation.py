@@ -151,6 +151,7 @@ async def run_case(
             }
             before, written = MachineLoad.now(), await all_writes(grounds)
             use = Use([ground.client for ground in grounds], parts, run.elapsed)
+            await use.begin()
             sampling = asyncio.create_task(use.keep(SAMPLE_SECONDS, writer.keep))
             try:
                 await run.run()

@@ -19,6 +19,7 @@ def figures_of(records: Sequence[Record]) -> dict[str, Any]:
     return {
         "connect_s": latency(records, Kind.CONNECT),
         "recover_s": latency(records, Kind.RECOVER),
+        "reconnect_s": latency(records, Kind.RECONNECT),
         "left_waiting": sum(each.kind is Kind.LEFT_WAITING for each in records),
         "tries": sum(each.tries for each in records if each.kind in (Kind.CONNECT, Kind.RECOVER)),
         "late_ms": _spread([each.seconds * 1000 for each in _of(records, Kind.EVENT)], 1),

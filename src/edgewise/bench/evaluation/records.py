@@ -10,6 +10,7 @@ import msgspec
 class Kind(StrEnum):
     CONNECT = "connect"
     RECOVER = "recover"
+    RECONNECT = "reconnect"  # a connection broke although nobody deleted the client's pod
     LEFT_WAITING = "left-waiting"  # the trace let the client leave before it was let in
     EVENT = "event"  # how late an event began
     NO_POD = "no-pod"  # a pod was to be deleted, and no client had one

@@ -12,10 +12,11 @@ from functools import partial
 import msgspec
 
 from edgewise.bench.evaluation.cases.case import Case
+from edgewise.bench.evaluation.cases.retrying import insist
 from edgewise.bench.evaluation.choosing import Choosing
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.trace import Do, Event, Trace
-from edgewise.bench.evaluation.visiting import Keep, Visitor, insist
+from edgewise.bench.evaluation.visiting import Keep, Visitor
 from edgewise.bench.evaluation.workloads.workload import NAMESPACE, Workload
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
@@ -156,8 +157,9 @@ class TraceRun:
             with contextlib.suppress(NotFound):
                 await place.client.delete(Pod, pod, NAMESPACE, grace_seconds=0)
 
+        visitor.doom(pod)
         await insist(delete)
-        visitor.lose()
+        visitor.lose(pod)
 
     async def _everywhere(self, do: Callable[[Case], Awaitable[None]]) -> None:
         await asyncio.gather(*(insist(partial(do, place.case)) for place in self._places))

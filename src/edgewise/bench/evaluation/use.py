@@ -13,7 +13,7 @@ from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.bench.process_cost import cpu_seconds, rss_mb, tree
 from edgewise.kube.client import Client
-from edgewise.kube.errors import KubeError
+from edgewise.kube.errors import UNREADABLE_JSON, KubeError
 from edgewise.kube.kinds.core import Node
 from edgewise.kube.paths import object_path
 
@@ -33,28 +33,46 @@ class Use:
         self._nodes: list[tuple[Client, str]] = []
         self._before: dict[str, tuple[float, float]] = {}
 
-    async def keep(self, every: float, keep: Callable[[Record], None]) -> None:
-        """Until cancelled. A kubelet that does not answer is left out of that sample."""
+    async def begin(self) -> None:
+        """Find the kubelets that can be asked."""
         for client in self._clients:
-            names = [node.metadata.name for node in (await client.list(Node)).items]
-            self._nodes.extend((client, name) for name in names)
+            for node in (await client.list(Node)).items:
+                if any(
+                    each.type == "Ready" and each.status == "True"
+                    for each in node.status.conditions
+                ):
+                    self._nodes.append((client, node.metadata.name))
+
+    async def keep(self, every: float, keep: Callable[[Record], None]) -> None:
+        """Until cancelled. There is no sample where a kubelet did not answer: what is missing of
+        a sum would be taken for what was saved."""
         due = time.monotonic()
         while True:
-            keep(await self._sample())
+            if (sample := await self._sample()) is not None:
+                keep(sample)
             due = max(due + every, time.monotonic())
             await asyncio.sleep(due - time.monotonic())
 
-    async def _sample(self) -> Record:
+    async def _sample(self) -> Record | None:
         seen = await asyncio.gather(*(_summary(*node) for node in self._nodes))
-        pods = [pod for summary in seen for pod in summary]
+        pods: list[dict[str, Any]] = []
+        for summary in seen:
+            if summary is None:
+                return None
+            pods += summary
+        # All of /proc is read for it, which must not hold up the clients.
+        parts = await asyncio.to_thread(self._all_parts)
         return Record(
             kind=Kind.USE,
             at=self._elapsed(),
             pods=len(pods),
             pods_mb=sum(_figure(pod, "memory", "workingSetBytes") for pod in pods) / MB,
             pods_cpu=sum(_figure(pod, "cpu", "usageNanoCores") for pod in pods) / 1e9,
-            parts={name: self._part(name, pid) for name, pid in self._parts.items()},
+            parts=parts,
         )
+
+    def _all_parts(self) -> dict[str, tuple[float, float]]:
+        return {name: self._part(name, pid) for name, pid in self._parts.items()}
 
     def _part(self, name: str, pid: int) -> tuple[float, float]:
         now = time.monotonic()
@@ -68,13 +86,14 @@ class Use:
         return round(memory, 1), round((used - before[1]) / max(now - before[0], 0.001), 4)
 
 
-async def _summary(client: Client, node: str) -> list[dict[str, Any]]:
+async def _summary(client: Client, node: str) -> list[dict[str, Any]] | None:
+    """Of the pods that are measured; nothing if the kubelet did not answer."""
     path = object_path(Node.KIND, "", node, "proxy") + "/stats/summary"
     try:
         data = await client.request("GET", path, timeout=10, largest=MOST_BYTES)
         found = msgspec.json.decode(data, type=dict[str, Any])
-    except (KubeError, msgspec.MsgspecError):
-        return []
+    except (KubeError, *UNREADABLE_JSON):
+        return None
     return [
         pod
         for pod in found.get("pods") or []

@@ -9,30 +9,17 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from edgewise.bench.evaluation.cases.case import Case
+from edgewise.bench.evaluation.cases.retrying import insist
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.workloads.workload import HOLD_SECONDS, Connection
-from edgewise.kube.errors import KubeError, ServerError, TooManyRequests, Unreachable
+from edgewise.kube.errors import KubeError
 from edgewise.runtime.awaiting import WaitedInVain
 
 # A client that was not let in for so long counts as failed.
 PATIENCE_SECONDS = 400.0
-INSIST_SECONDS = 60.0
 
 Keep = Callable[[Record], None]
 Ask = Callable[[str, str], Awaitable[None]]  # a session, a client
-
-
-async def insist(call: Callable[[], Awaitable[None]]) -> None:
-    """Once more where no answer came or the server is too busy: all of it may be repeated."""
-    pause, end = 0.1, time.monotonic() + INSIST_SECONDS
-    while True:
-        try:
-            return await call()
-        except (Unreachable, TooManyRequests, ServerError):
-            if time.monotonic() > end:
-                raise
-        await asyncio.sleep(pause)
-        pause *= 2
 
 
 class Visitor:
@@ -52,6 +39,7 @@ class Visitor:
         self._case = case
         self._connection = connection
         self._elapsed = elapsed
+        self._deleted: set[str] = set()  # pods that are no answer any more
         self._lost: asyncio.Future[float] | None = None
 
     async def live(self, keep: Keep) -> None:
@@ -61,11 +49,19 @@ class Visitor:
         while True:
             lost_at = await self._hold()
             lost, self.pod = self.pod, ""
-            await self._connected(Kind.RECOVER, lost_at, keep, self._case.lost, not_from=lost)
+            if lost in self._deleted:
+                await self._connected(Kind.RECOVER, lost_at, keep, self._case.lost)
+            else:  # its pod is there, as far as anybody knows: it goes back to it
+                await self._connected(Kind.RECONNECT, lost_at, keep, _nothing)
 
-    def lose(self) -> None:
-        """Its pod was deleted just now: as a broken connection tells a client, at once."""
-        if self._lost is not None and not self._lost.done():
+    def doom(self, pod: str) -> None:
+        """It is about to be deleted: what it still answers counts no more."""
+        self._deleted.add(pod)
+
+    def lose(self, pod: str) -> None:
+        """It was deleted just now: as a broken connection tells a client, at once. A client that
+        noticed before is on its way already."""
+        if pod == self.pod and self._lost is not None and not self._lost.done():
             self._lost.set_result(time.perf_counter())
 
     async def leave(self) -> None:
@@ -74,9 +70,7 @@ class Visitor:
             await self._connection.goodbye()
         await self._connection.close()
 
-    async def _connected(
-        self, kind: Kind, began: float, keep: Keep, ask: Ask, not_from: str = ""
-    ) -> None:
+    async def _connected(self, kind: Kind, began: float, keep: Keep, ask: Ask) -> None:
         self._lost = asyncio.get_running_loop().create_future()
         at, tries, why = self._elapsed(), 0, ""
         seconds = 0.0
@@ -86,7 +80,7 @@ class Visitor:
                 async for url in self._case.urls(self.session, self.name):
                     tries += 1
                     opened = await self._connection.open(url)
-                    if opened is not None and opened.pod != not_from:
+                    if opened is not None and opened.pod not in self._deleted:
                         self.pod, seconds = opened.pod, opened.at - began
                         break
         except (TimeoutError, WaitedInVain, KubeError) as error:
@@ -117,3 +111,7 @@ class Visitor:
                 return self._lost.result()
             if pod != self.pod:
                 return time.perf_counter()
+
+
+async def _nothing(_session: str, _client: str) -> None:
+    """There is nobody to ask."""

@@ -15,6 +15,9 @@ from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.core import Namespace, Node
 from edgewise.runtime.awaiting import Waiting, watching
 
+# For its pods to go: dozens at once, while the machine has other work.
+GONE_SECONDS = 600.0
+
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Where a case runs: a cluster with an empty namespace."""
@@ -79,4 +82,6 @@ async def remove_namespace(client: Client) -> None:
     async with watching(client, Namespace) as (namespaces,):
         found: Waiting[Namespace] = namespaces
         key = Namespace.named(NAMESPACE).key
-        await found.until(key, lambda seen: seen is None, f"namespace {NAMESPACE} gone", 120)
+        await found.until(
+            key, lambda seen: seen is None, f"namespace {NAMESPACE} gone", GONE_SECONDS
+        )

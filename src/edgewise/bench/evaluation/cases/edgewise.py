@@ -79,7 +79,7 @@ class EdgewiseCase(Case):
     async def urls(self, session: str, client: str) -> AsyncIterator[str]:
         def ready(seen: Session | None) -> bool:
             has = seen.status.clients.get(client) if seen is not None else None
-            return has is not None and has.ready
+            return has is not None and has.ready and "http" in has.endpoints.get("server", {})
 
         async for _ in pauses(RETRY_SECONDS, self._stage.within):
             seen = await self._sessions.until(

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator
 
 from edgewise.bench.evaluation.cases.case import Case, Stage
-from edgewise.bench.evaluation.cases.retrying import REFUSED_SECONDS, pauses
+from edgewise.bench.evaluation.cases.retrying import REFUSED_SECONDS, insist, pauses
 from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.kube.errors import AlreadyExists, KubeError, NotFound
 from edgewise.kube.kinds.apps import Deployment
@@ -141,12 +141,16 @@ class SessionDeploymentCase(Case):
         service.metadata.owner_references = [
             OwnerReference(api_version="v1", kind="Pod", name=name, uid=pod.metadata.uid)
         ]
-        try:
+
+        async def expose() -> None:
             with contextlib.suppress(AlreadyExists):
                 await self._stage.client.create(service)
             await self._stage.client.patch(
                 Pod, name, NAMESPACE, body={"metadata": {"labels": {POD: name}}}
             )
+
+        try:
+            await insist(expose)
         except NotFound:
             return  # it was deleted meanwhile
         except KubeError as error:
