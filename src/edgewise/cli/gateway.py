@@ -12,6 +12,7 @@ import typer
 
 from edgewise.cli.numbers import countable
 from edgewise.kube.config import load_access
+from edgewise.runtime.garbage import collect_when_told
 from edgewise.runtime.logs import set_up_logs
 
 try:
@@ -104,6 +105,7 @@ def gateway(
         drain_seconds=drain_seconds,
     )
     set_up_logs(json=json_logs)
+    collect_when_told()
     if alone:
         asyncio.run(until_told(lambda ended: serve_envoy(options, ended)))
     else:

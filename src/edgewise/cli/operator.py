@@ -16,7 +16,7 @@ from edgewise.kube.client import Client
 from edgewise.kube.config import Access, load_access
 from edgewise.kube.kinds.admission import ServiceReference
 from edgewise.operator import DOMAINS, NAMESPACE, OperatorError, Options, chosen, run_operator
-from edgewise.runtime.garbage import put_old_objects_aside
+from edgewise.runtime.garbage import collect_when_told, put_old_objects_aside
 from edgewise.runtime.logs import set_up_logs
 from edgewise.runtime.manager import Listen
 from edgewise.runtime.webhooks.serving import Target
@@ -117,6 +117,7 @@ def operator(
     access = load_access(kubeconfig, context)
     set_up_logs(json=json_logs)
     put_old_objects_aside()
+    collect_when_told()
     asyncio.run(serve(access, options, known))
 
 

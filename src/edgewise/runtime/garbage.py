@@ -10,6 +10,7 @@ Only cycles that become garbage after they were put aside have to wait until all
 from __future__ import annotations
 
 import gc
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 # How long such cycles may wait, in seconds, if anything is collected then.
 LOOK_AT_ALL_AFTER = 1800.0
 _FULL = 2
+# Who weighs a program tells it first, so that what is weighed is what it holds, and no garbage.
+COLLECT = signal.SIGUSR1
 
 
 def put_old_objects_aside(
@@ -43,3 +46,13 @@ def put_old_objects_aside(
 
     gc.callbacks.append(collecting)
     return end
+
+
+def collect_when_told() -> None:
+    """All garbage, also what was put aside, whenever the process is sent `COLLECT`."""
+    signal.signal(COLLECT, lambda *_: _collect_all())
+
+
+def _collect_all() -> None:
+    gc.unfreeze()
+    gc.collect()

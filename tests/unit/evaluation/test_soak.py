@@ -58,9 +58,9 @@ def check_people(act: Act) -> None:
                 assert 0 <= step.chance < 1
 
 
-def test_the_second_weighing_is_after_ten_minutes_or_a_tenth() -> None:
-    assert planned(1, 4 * HOUR)[0].seconds == TEN_MINUTES
-    assert planned(1, 120)[0].seconds == 12
+def test_the_second_weighing_is_after_ten_minutes_or_a_sixth() -> None:
+    assert planned(1, HOUR)[0].seconds == planned(1, 4 * HOUR)[0].seconds == TEN_MINUTES
+    assert planned(1, 120)[0].seconds == 20
 
 
 def test_programs_that_are_weighed_in_the_end_have_run_for_a_while() -> None:

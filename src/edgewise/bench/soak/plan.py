@@ -68,7 +68,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 def planned(seed: int, seconds: float) -> tuple[Act, Act]:
     """The acts until the second weighing, and until the end."""
-    first = min(TEN_MINUTES, seconds / 10)
+    first = min(TEN_MINUTES, seconds / 6)
     chance = random.Random(f"soak/{seed}")
     return (
         _act(chance, first, [do for do in TROUBLES if do not in OURS]),

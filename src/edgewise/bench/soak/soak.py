@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -24,6 +26,7 @@ from edgewise.local import faults
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.errors import LocalError
 from edgewise.local.platform import Platform, Program
+from edgewise.runtime.garbage import COLLECT
 
 NAMESPACE = "edgewise-soak"
 TEMPLATES = ("shared", "alone")
@@ -31,7 +34,9 @@ SETTLE_SECONDS = 240.0
 AGAIN_SECONDS = 0.5
 ASK_SECONDS = 5.0
 TELL_SECONDS = 60.0
+COLLECT_SECONDS = 2.0  # in which a program has collected its garbage
 
+T = TypeVar("T")
 Tell = Callable[[str], None]
 # The sentences of the checker: what is wrong in a namespace at a moment.
 Check = Callable[[Client, str, float], Awaitable[list[str]]]
@@ -100,7 +105,7 @@ class Soak:
         async def follow(steps: list[Step]) -> None:
             for step in steps:
                 await asyncio.sleep(max(0.0, began + step.at - time.monotonic()))
-                await self._insist(step)
+                await self._insist(step.do, partial(self._happens, step))
                 self._done[step.do] += 1
 
         telling = asyncio.create_task(self._progress(began, act.seconds))
@@ -120,16 +125,16 @@ class Soak:
                 f"minute {minutes:.0f} of {seconds / 60:.0f}: {sum(self._done.values())} steps"
             )
 
-    async def _insist(self, step: Step) -> None:
+    async def _insist(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
         """While the API server is down nobody is heard, and a session that is being deleted
         takes nobody: who wants something asks once more."""
         end = time.monotonic() + SETTLE_SECONDS
         while True:
             try:
-                return await self._happens(step)
-            except (KubeError, LocalError) as error:
+                return await call()
+            except (KubeError, LocalError, OSError, aiohttp.ClientError, TimeoutError) as error:
                 if time.monotonic() > end:
-                    raise SoakError(f"{step.do} was not possible any more: {error}") from error
+                    raise SoakError(f"{what} was not possible any more: {error}") from error
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _happens(self, step: Step) -> None:
@@ -215,7 +220,7 @@ class Soak:
         """Every client that is said to be ready reaches a pod of its own by its address."""
         timeout = aiohttp.ClientTimeout(total=ASK_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as http:
-            for session in (await self._stage.client.list(Session, NAMESPACE)).items:
+            for session in await self._insist("to ask for sessions", self._sessions):
                 for client, record in session.status.clients.items():
                     if not record.ready:
                         continue
@@ -227,16 +232,22 @@ class Soak:
                         self._violations.append(f"{name} reaches {said}, not {record.pods}")
 
     async def _everybody_leaves(self) -> None:
-        for session in (await self._stage.client.list(Session, NAMESPACE)).items:
-            with contextlib.suppress(NotFound):
-                await self._stage.client.delete(Session, session.metadata.name, NAMESPACE)
+        await self._insist("to end the sessions", self._delete_sessions)
         end = time.monotonic() + SETTLE_SECONDS
-        while left := (await self._stage.client.list(Session, NAMESPACE)).items:
+        while left := await self._insist("to ask for sessions", self._sessions):
             if time.monotonic() > end:
                 names = [each.metadata.name for each in left]
                 self._violations.append(f"sessions that do not go: {names}")
                 return
             await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _sessions(self) -> Sequence[Session]:
+        return (await self._stage.client.list(Session, NAMESPACE)).items
+
+    async def _delete_sessions(self) -> None:
+        for session in await self._sessions():
+            with contextlib.suppress(NotFound):
+                await self._stage.client.delete(Session, session.metadata.name, NAMESPACE)
 
     async def _rest(self, when: str) -> None:
         """With nobody there; then what the programs hold is what they always hold."""
@@ -250,12 +261,18 @@ class Soak:
     async def _weight_at_rest(self) -> Weight:
         """The gateway hears from the API server that the last sessions went, and may have lost its
         watch just then. Routes that are there after all that time stay for ever."""
+        for program in (self._stage.platform.operator, self._stage.gateway):
+            os.kill(program.pid, COLLECT)
+        await asyncio.sleep(COLLECT_SECONDS)
         end = time.monotonic() + SETTLE_SECONDS
         while True:
-            weight = await weigh(self._stage.client, self._pids(), self._stage.platform.gateway_url)
+            weight = await self._insist("to weigh the programs", self._weight)
             if not weight.routes or time.monotonic() > end:
                 return weight
             await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _weight(self) -> Weight:
+        return await weigh(self._stage.client, self._pids(), self._stage.platform.gateway_url)
 
     def _pids(self) -> dict[str, int]:
         """Envoy apart: it outlives its agent, and the next one goes on with it."""
