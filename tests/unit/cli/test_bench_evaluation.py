@@ -12,7 +12,7 @@ from edgewise.bench.evaluation.generating import generated
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.results import ResultsError, RunFolder, about, store
 from edgewise.bench.evaluation.trace import TraceError, written
-from edgewise.cli.bench import report, run, soak
+from edgewise.cli.bench import report, run, soak, storing
 from edgewise.cli.bench.storing import RESULTS
 
 
@@ -91,3 +91,40 @@ def test_a_report_needs_results_and_tells_every_figure_for_programs_too(
     assert figures == json.loads(Path(told["results"]).read_text())
     assert figures["runs"]["run-a"]["cases"]["edgewise"]["connect_s"]["p50"] == 0.5
     assert figures["benches"]["soak"]["figures"] == {"violations": []}
+
+
+def test_cases_that_are_stored_are_told_in_columns_and_as_json(results: Path) -> None:
+    """Nothing is left to run, so that it needs no cluster."""
+    trace = generated("a", 1)
+    options = {"trace": "a", "seed": 1, "speed": 1.0, "clusters": 1, "nodes": 2, "warm": 0}
+    options |= {"reuse_seconds": 0, "across": False, "workload": "http"}
+    made = RunFolder(results / "run-a-1-x1")
+    made.begin(about("run", "edgewise bench run", options), written(trace))
+    for case in ("edgewise", "bare"):
+        writer = made.writer(case)
+        for kind, seconds in ((Kind.CONNECT, 0.5), (Kind.RECOVER, 2.0), (Kind.DONE, 0.0)):
+            writer.keep(Record(kind=kind, at=1, seconds=seconds))
+        writer.close()
+    storing.begin()
+    done = CliRunner().invoke(run.app, ["--case", "edgewise", "--case", "bare"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["cases"]["edgewise"]["recover_s"]["max"] == 2.0
+    assert Path(told["report"]).exists()
+    lines = [line.split() for line in done.stderr.splitlines()]
+    assert ["edgewise", "1", *["0.5"] * 4, "1", "2", "2", "0", "–"] in lines
+
+
+def test_a_bench_with_other_options_is_another_one_on_the_page(results: Path) -> None:
+    figures = {"ratios": {"join_s": {"p50": 0.5}}}
+    for command in ("edgewise bench join", "edgewise bench join --simulated"):
+        store(results, about("join", command, {}), figures)
+        for each in (results / "join").glob("2*.json"):
+            each.rename(each.with_name(f"{command.count('-')}.json"))  # both are of one second
+    done = CliRunner().invoke(report.app, [str(results)])
+    assert done.exit_code == 0, done.output
+    page = (results / "report.html").read_text()
+    assert "<h3>bench join</h3>" in page
+    assert "<h3>bench join --simulated</h3>" in page
+    told = json.loads((results / "results.json").read_text())
+    assert set(told["benches"]) == {"join", "join-simulated"}

@@ -28,7 +28,7 @@ from edgewise.bench.evaluation.results import Writer
 from edgewise.bench.evaluation.rights import check_rights
 from edgewise.bench.evaluation.running import Place, TraceRun
 from edgewise.bench.evaluation.trace import Trace
-from edgewise.bench.evaluation.use import Use
+from edgewise.bench.evaluation.use import SAMPLE_SECONDS, Use
 from edgewise.bench.evaluation.visiting import PATIENCE_SECONDS
 from edgewise.bench.evaluation.workloads.workload import Workload
 from edgewise.bench.machine_load import MachineLoad
@@ -36,8 +36,6 @@ from edgewise.kube.client import Client
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.core import Pod, Service
 from edgewise.runtime.awaiting import watching
-
-SAMPLE_SECONDS = 5.0
 
 Tell = Callable[[str], None]
 

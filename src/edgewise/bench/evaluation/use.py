@@ -17,6 +17,7 @@ from edgewise.kube.errors import UNREADABLE_JSON, KubeError
 from edgewise.kube.kinds.core import Node
 from edgewise.kube.paths import object_path
 
+SAMPLE_SECONDS = 5.0
 MB = 1_000_000
 MOST_BYTES = 8 * 1024 * 1024
 

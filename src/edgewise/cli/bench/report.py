@@ -15,7 +15,8 @@ from edgewise.bench.evaluation.report.chapters import Chapter
 from edgewise.bench.evaluation.report.comparing import comparisons
 from edgewise.bench.evaluation.report.page import page
 from edgewise.bench.evaluation.report.run_chapter import run_chapter
-from edgewise.bench.evaluation.report.stored_chapter import stored_chapter
+from edgewise.bench.evaluation.report.stored_chapter import key_of, stored_chapter
+from edgewise.bench.evaluation.report.traces import traces
 from edgewise.bench.evaluation.report.verdicts import beside
 from edgewise.bench.evaluation.results import (
     About,
@@ -51,6 +52,7 @@ def report(
     parts = parts_of(root)
     if not any(chapters for _, chapters in parts):
         raise ResultsError(f"{root} holds no results: `edgewise bench run` makes some")
+    parts.insert(1, ("Traces", [traces()]))
     target = output or root / "report.html"
     try:
         target.write_text(page(parts))
@@ -92,7 +94,7 @@ def all_figures(root: Path) -> dict[str, Any]:
             for run in runs(root)
         },
         "benches": {
-            found.about.bench: {"about": origin(found.about), "figures": found.figures}
+            key_of(found.about): {"about": origin(found.about), "figures": found.figures}
             for _, found in stored(root)
         },
     }
@@ -114,15 +116,16 @@ def origin(told: About) -> dict[str, Any]:
 
 
 def by_domain(found: Sequence[Stored]) -> Parts:
-    """A part for each domain, with the newest run of each of its benches."""
+    """A part for each domain, with the newest run of each of its benches by the same options."""
     from edgewise.cli.main import ENTRIES  # noqa: PLC0415 - which imports this by name
 
     domain_of = {bench: entry.domain for entry in ENTRIES for bench in entry.bench}
     newest: dict[str, list[Stored]] = {}
     for each in found:
-        newest.setdefault(each.about.bench, []).append(each)
+        newest.setdefault(key_of(each.about), []).append(each)
     parts: dict[str, list[Chapter]] = {}
-    for bench, all_of_it in newest.items():
+    for all_of_it in newest.values():
+        bench = all_of_it[-1].about.bench
         chapter = stored_chapter(all_of_it[-1], len(all_of_it) - 1)
         parts.setdefault(domain_of.get(bench, bench), []).append(chapter)
     return [(domain.capitalize(), chapters) for domain, chapters in sorted(parts.items())]
@@ -134,10 +137,6 @@ def write_pictures(parts: Parts, folder: Path) -> Iterator[str]:
         for chapter in chapters:
             for section in chapter.sections:
                 if section.svg:
-                    name = f"{slug(chapter.title)}-{section.name}.svg"
+                    name = f"{chapter.name}-{section.name}.svg"
                     (folder / name).write_text(section.svg)
                     yield name
-
-
-def slug(text: str) -> str:
-    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())

@@ -15,6 +15,7 @@ import typer
 from edgewise.bench.evaluation.choosing import Choose
 from edgewise.bench.evaluation.evaluation import CaseName, Ground, Variant, run_case
 from edgewise.bench.evaluation.figures import figures_of
+from edgewise.bench.evaluation.report.chapters import number
 from edgewise.bench.evaluation.report.page import page
 from edgewise.bench.evaluation.report.run_chapter import run_chapter
 from edgewise.bench.evaluation.results import RunFolder, about
@@ -163,10 +164,12 @@ def run(
     if left and workload is WorkloadName.HTTP and not kubeconfig:
         with shown_progress() as progress:
             python_image(progress)
-    for number, name in enumerate(left):
-        minutes = (len(left) - number) * (load.seconds / speed + OVERHEAD_SECONDS) / 60
+    for done, name in enumerate(left):
+        minutes = (len(left) - done) * (load.seconds / speed + OVERHEAD_SECONDS) / 60
         tell(f"{name}: about {minutes:.0f} min to the end of all cases")
         run_one(name, grounds, folder, load, variant, speed, choose)
+    for line in in_columns(folder, names):
+        tell(line)
     told = summary(folder, names) | {"report": drawn(folder), "machine": machine()}
     print(json.dumps(told))
 
@@ -318,6 +321,28 @@ def summary(folder: RunFolder, names: list[CaseName]) -> dict[str, Any]:
         "cases": {name: figures_of(folder.records(name)) for name in names},
         "folder": str(folder.path),
     }
+
+
+def in_columns(folder: RunFolder, names: list[CaseName]) -> Iterator[str]:
+    """The same for people, as far as it fits a terminal."""
+    head = ("seconds", "clients", "p50", "p80", "p95", "max", "back", "p50", "max", "failed", "MB")
+    rows: list[tuple[str, ...]] = [head]
+    for name in names:
+        found = figures_of(folder.records(name))
+        connect, recover = found["connect_s"], found["recover_s"]
+        rows.append(
+            (
+                name,
+                str(connect["n"]),
+                *(number(connect.get(share)) for share in ("p50", "p80", "p95", "max")),
+                str(recover["n"]),
+                *(number(recover.get(share)) for share in ("p50", "max")),
+                str(connect["failed"] + recover["failed"]),
+                number(found["memory_mb"].get("mean")),
+            )
+        )
+    for first, *rest in rows:
+        yield f"{first:<19}" + "".join(f"{each:>8}" for each in rest)
 
 
 def drawn(folder: RunFolder) -> str:

@@ -25,8 +25,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 class Chapter(msgspec.Struct, frozen=True, kw_only=True):
     title: str
-    about: About
+    about: About | None  # nothing was measured for one that has none
     sections: Sequence[Section]
+    name: str = ""  # what the files of its pictures begin with
 
 
 def number(value: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.records import Kind
 from edgewise.bench.evaluation.report.chapters import Chapter, Section, Table, number
-from edgewise.bench.evaluation.report.drawing import boxes, distribution
+from edgewise.bench.evaluation.report.drawing import boxes, distribution, over
 from edgewise.bench.evaluation.report.the_text import CLUSTERS, MORE_CLUSTERS, REUSE
 from edgewise.bench.evaluation.results import RunFolder
 
@@ -36,10 +36,19 @@ def _across(
     for by_value in alike.values():
         if len(by_value) > 1:
             ordered = dict(sorted(by_value.items()))
-            about = next(iter(ordered.values())).about()
+            first = next(iter(ordered.values()))
+            about = first.about()
             named = {f"{value} {unit}": run for value, run in ordered.items()}
             load = f"trace {about.options.get('trace')}"
-            found.append(Chapter(title=f"{title}, {load}", about=about, sections=sections(named)))
+            found.append(
+                Chapter(
+                    title=f"{title}, {load}",
+                    about=about,
+                    sections=sections(named),
+                    # After the run with the least of it, which is the one that others extend.
+                    name=f"{title.lower().replace(' ', '-')}-{first.path.name}",
+                )
+            )
     return found
 
 
@@ -51,7 +60,7 @@ def _latencies(runs: dict[str, RunFolder]) -> list[Section]:
             svg=distribution(
                 {name: _seconds(run, kind) for name, run in runs.items()}, "seconds", CLUSTERS[kind]
             ),
-            name=f"clusters-{kind.value}",
+            name=kind.value,
         )
         for word, kind in (("Connection", Kind.CONNECT), ("Recovery", Kind.RECOVER))
     ]
@@ -70,14 +79,28 @@ def _reuse(runs: dict[str, RunFolder]) -> list[Section]:
             ]
         )
     head = ("", "connect p50, s", "p80", "p95", "memory mean, MB", "cpu mean, %")
+    kept = [float(name.partition(" ")[0]) for name in runs]
+    means = [figures_of(run.records(OURS)) for run in runs.values()]
+    costs = {
+        "memory, MB": (kept, [each["memory_mb"].get("mean", 0.0) for each in means]),
+        "processor, % of a core": (kept, [each["cpu_percent"].get("mean", 0.0) for each in means]),
+    }
     return [
         Section(
             title="Connection latency by how long a pod is kept",
             text=REUSE,
             svg=boxes({name: _seconds(run, Kind.CONNECT) for name, run in runs.items()}, "", "s"),
-            name="reuse",
+            name="connect",
             table=Table(head=head, rows=rows),
-        )
+        ),
+        *(
+            Section(
+                title=f"{title} of the pods by how long a pod is kept",
+                svg=over("seconds that a pod is kept", {unit: costs[unit]}, unit),
+                name=title.lower(),
+            )
+            for title, unit in zip(("Memory", "Processor"), costs, strict=True)
+        ),
     ]
 
 

@@ -77,7 +77,11 @@ def distribution(series: Series, x: str, marks: Marks = MappingProxyType({})) ->
 
 
 def over_time(lines: Lines, y: str) -> str:
-    with picture("minutes", y) as (axes, out):
+    return over("minutes", lines, y)
+
+
+def over(x: str, lines: Lines, y: str) -> str:
+    with picture(x, y) as (axes, out):
         for (name, (xs, ys)), style in zip(lines.items(), styles(), strict=False):
             if len(xs):
                 axes.plot(xs, ys, label=name, **style)

@@ -44,7 +44,8 @@ def page(parts: Iterable[tuple[str, Sequence[Chapter]]]) -> str:
 
 def _chapter(chapter: Chapter) -> str:
     sections = "\n".join(map(_section, chapter.sections))
-    return f"<h3>{html.escape(chapter.title)}</h3>\n{_about(chapter.about)}\n{sections}"
+    about = _about(chapter.about) if chapter.about is not None else ""
+    return f"<h3>{html.escape(chapter.title)}</h3>\n{about}\n{sections}"
 
 
 def _about(about: About) -> str:

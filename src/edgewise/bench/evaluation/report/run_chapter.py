@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from edgewise.bench.evaluation.figures import figures_of
@@ -27,7 +27,8 @@ from edgewise.bench.evaluation.report.verdicts import (
     verdicts,
 )
 from edgewise.bench.evaluation.results import RunFolder
-from edgewise.bench.evaluation.trace import populations, read_file
+from edgewise.bench.evaluation.trace import Trace, populations, read_file
+from edgewise.bench.evaluation.use import SAMPLE_SECONDS
 
 USE = ("memory_mb", "cpu_percent")
 ORDER = (OURS, STATIC, SCOPED, FLOOR)
@@ -63,10 +64,14 @@ def run_chapter(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Chapter:
     return Chapter(
         title=title_of(about.options),
         about=about,
+        name=folder.path.name,
         sections=[
             Section(title="What this says", points=told),
             Section(
-                title="Load", text=f"{TRACE}{compressed}{note}", svg=_load(folder), name="load"
+                title="Load",
+                text=f"{TRACE}{compressed}{note}",
+                svg=load_picture(read_file(folder.path / "trace.jsonl")),
+                name="load",
             ),
             _latency("Connection latency", CONNECT, records, figures, Kind.CONNECT),
             _latency("Recovery latency", RECOVER, records, figures, Kind.RECOVER),
@@ -83,6 +88,7 @@ def run_chapter(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Chapter:
             ),
             Section(title="All figures", table=_table(figures)),
             Section(title="Beside the pods", table=_parts(figures)),
+            *_parts_over_time(records, speed),
         ],
     )
 
@@ -111,8 +117,7 @@ def title_of(options: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _load(folder: RunFolder) -> str:
-    trace = read_file(folder.path / "trace.jsonl")
+def load_picture(trace: Trace) -> str:
     rows = list(populations(trace.events))
     minutes = [at / 60 for at, _, _ in rows]
     return over_time(
@@ -165,21 +170,47 @@ def _use(
     sections = [
         Section(title=title, text=seed, svg=over_time(lines, unit), name=f"{word}-over-time")
     ]
-    ours = use.get(OURS, [])
-    differences = {
-        f"{case} − {OURS}": [
-            value(their) - value(our) for their, our in zip(found, ours, strict=False)
-        ]
-        for case, found in use.items()
-        if case not in (OURS, FLOOR)
-    }
-    if ours and any(differences.values()):
+    ours = _by_moment(use.get(OURS, []), value)
+    differences = {}
+    for case, found in use.items():
+        theirs = _by_moment(found, value)
+        if case not in (OURS, FLOOR):
+            both = sorted(ours.keys() & theirs.keys())
+            differences[f"{case} − {OURS}"] = [theirs[each] - ours[each] for each in both]
+    if any(differences.values()):
         picture = exceeded(differences, f"{unit} more than {OURS}")
         text = "Right of zero the other case uses more."
         sections.append(
             Section(title=f"{title}, difference", text=text, svg=picture, name=f"{word}-difference")
         )
     return sections
+
+
+def _by_moment(records: Sequence[Record], value: Callable[[Record], float]) -> dict[int, float]:
+    """By the number of the sample that was due: it may be missing in one case alone."""
+    return {round(each.at / SAMPLE_SECONDS): value(each) for each in records}
+
+
+def _parts_over_time(records: Records, speed: float) -> Iterator[Section]:
+    """What serves the pods of Edgewise: programs of ours, and the API server."""
+    use = [each for each in records.get(OURS, ()) if each.kind is Kind.USE]
+    names = list(dict.fromkeys(name for each in use for name in each.parts))
+    if not names:
+        return
+    minutes = [each.at * speed / 60 for each in use]
+    for title, unit, place, factor in (
+        ("Memory", "MB", 0, 1),
+        ("Processor", "% of a core", 1, 100),
+    ):
+        lines = {
+            name: (minutes, [factor * each.parts.get(name, (0.0, 0.0))[place] for each in use])
+            for name in names
+        }
+        yield Section(
+            title=f"{title} of the programs beside the pods of {OURS}",
+            svg=over_time(lines, unit),
+            name=f"{title.lower()}-of-programs",
+        )
 
 
 def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -194,6 +225,7 @@ def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
                 number(found["cpu_percent"].get("max")),
                 number(found["tries"]),
                 number(found["left_waiting"]),
+                number(found["reconnect_s"]["n"]),
                 number(found["api_writes_per_connection"]),
                 number(found["machine"].get("busy_percent")),
                 number(found["machine"].get("stolen_percent")),
@@ -208,6 +240,7 @@ def _table(figures: Mapping[str, Mapping[str, Any]]) -> Table:
         "max",
         "tries",
         "left while waiting",
+        "connections broken otherwise",
         "API writes a connection",
         "machine busy, %",
         "stolen, %",

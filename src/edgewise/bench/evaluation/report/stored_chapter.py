@@ -7,20 +7,29 @@ from typing import Any
 
 from edgewise.bench.evaluation.report.chapters import Chapter, Section, Table, number
 from edgewise.bench.evaluation.report.drawing import bars, over_time
-from edgewise.bench.evaluation.results import Stored
+from edgewise.bench.evaluation.results import About, Stored
 
 # One small function for a bench that wants a picture: its figures → an SVG, or nothing.
 Picture = Callable[[Mapping[str, Any]], str]
 
 
-def join_picture(figures: Mapping[str, Any]) -> str:
-    """The p50 of each way of `bench join`, beside a bare pod."""
-    ways = {
-        name.removesuffix("_s"): found["p50"]
-        for name, found in figures.items()
-        if name.endswith("_s") and isinstance(found, Mapping) and "p50" in found
-    }
-    return bars(ways, "seconds, p50") if ways else ""
+def latencies_picture(figures: Mapping[str, Any]) -> str:
+    """The p50 of all that took seconds, or else milliseconds: most benches have nothing else."""
+    for suffix, unit in (("_s", "seconds, p50"), ("_ms", "ms, p50")):
+        if found := dict(medians(figures, suffix)):
+            return bars(found, unit)
+    return ""
+
+
+def medians(
+    figures: Mapping[str, Any], suffix: str, prefix: str = ""
+) -> Iterator[tuple[str, float]]:
+    for name, found in figures.items():
+        if isinstance(found, Mapping):
+            if name.endswith(suffix) and isinstance(found.get("p50"), int | float):
+                yield prefix + name.removesuffix(suffix), found["p50"]
+            else:
+                yield from medians(found, suffix, f"{prefix}{name} ")
 
 
 def soak_picture(figures: Mapping[str, Any]) -> str:
@@ -34,21 +43,42 @@ def soak_picture(figures: Mapping[str, Any]) -> str:
     return over_time(lines, "MB without any client") if lines else ""
 
 
-PICTURES: dict[str, Picture] = {"join": join_picture, "soak": soak_picture}
+# Of the benches that have a picture of their own.
+PICTURES: dict[str, Picture] = {"soak": soak_picture}
 
 
 def stored_chapter(found: Stored, older: int) -> Chapter:
     """`older` says how many runs of the same bench are stored besides this, the newest."""
-    draw = PICTURES.get(found.about.bench)
+    draw = PICTURES.get(found.about.bench, latencies_picture)
     rows = [[name, value] for name, value in flat(found.figures)]
     text = f"The newest of {older + 1} stored runs." if older else ""
     sections = []
-    if draw is not None and (picture := draw(found.figures)):
-        sections.append(Section(title="Picture", svg=picture, name=found.about.bench))
+    if picture := draw(found.figures):
+        sections.append(Section(title="Picture", svg=picture, name="picture"))
     sections.append(
         Section(title="Figures", text=text, table=Table(head=("figure", "value"), rows=rows))
     )
-    return Chapter(title=f"bench {found.about.bench}", about=found.about, sections=sections)
+    return Chapter(
+        title=f"bench {' '.join(asked(found.about))}",
+        about=found.about,
+        sections=sections,
+        name=key_of(found.about),
+    )
+
+
+def asked(about: About) -> list[str]:
+    """The bench and its options, as they stand in its command."""
+    words = about.command.split()
+    return words[words.index(about.bench) :] if about.bench in words else [about.bench]
+
+
+def key_of(about: About) -> str:
+    """Of a bench that was run with these options: with others it measures something else."""
+    return slug(" ".join(asked(about)))
+
+
+def slug(text: str) -> str:
+    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 
 
 def flat(figures: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
