@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from edgewise.bench.evaluation.cases.case import takes_pods
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.workloads.workload import NAMESPACE
 from edgewise.bench.process_cost import cpu_seconds, rss_mb, tree
@@ -35,10 +36,10 @@ class Use:
         self._before: dict[str, tuple[float, float]] = {}
 
     async def begin(self) -> None:
-        """Find the kubelets that can be asked."""
+        """Find the kubelets that may have pods of the workload."""
         for client in self._clients:
             for node in (await client.list(Node)).items:
-                if any(
+                if takes_pods(node) and any(
                     each.type == "Ready" and each.status == "True"
                     for each in node.status.conditions
                 ):

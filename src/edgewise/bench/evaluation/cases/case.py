@@ -58,12 +58,17 @@ class Case(abc.ABC):
         """The client will not come back."""
 
 
+def takes_pods(node: Node) -> bool:
+    """Of a workload that tolerates nothing, as that of every case."""
+    return not any(taint.effect == "NoSchedule" for taint in node.spec.taints)
+
+
 async def node_addresses(client: Client) -> list[str]:
     """Of nodes that take ordinary pods: nothing need listen at the others."""
     found = [
         address.address
         for node in (await client.list(Node)).items
-        if not any(taint.effect == "NoSchedule" for taint in node.spec.taints)
+        if takes_pods(node)
         for address in node.status.addresses
         if address.type == "InternalIP"
     ]

@@ -38,7 +38,7 @@ def _across(
             ordered = dict(sorted(by_value.items()))
             first = next(iter(ordered.values()))
             about = first.about()
-            named = {f"{value} {unit}": run for value, run in ordered.items()}
+            named = {_named(value, unit): run for value, run in ordered.items()}
             load = f"trace {about.options.get('trace')}"
             found.append(
                 Chapter(
@@ -50,6 +50,10 @@ def _across(
                 )
             )
     return found
+
+
+def _named(value: int, unit: str) -> str:
+    return f"{value} {unit.removesuffix('s') if value == 1 else unit}"
 
 
 def _latencies(runs: dict[str, RunFolder]) -> list[Section]:

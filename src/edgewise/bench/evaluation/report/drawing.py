@@ -30,6 +30,7 @@ def picture(x: str, y: str, *, log_x: bool = False) -> Iterator[tuple[Any, io.St
     # Half a second, which only a report should take; without it the command names the extra.
     import matplotlib  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415
 
     with matplotlib.rc_context({"svg.hashsalt": "edgewise", "svg.fonttype": "none"}):
         figure = Figure(figsize=_SIZE, layout="constrained")
@@ -39,7 +40,9 @@ def picture(x: str, y: str, *, log_x: bool = False) -> Iterator[tuple[Any, io.St
         axes.grid(alpha=0.3)
         if log_x:
             axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.xaxis.set_major_formatter("{x:g}")
+            axes.tick_params(axis="x", which="minor", labelbottom=False)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         out = io.StringIO()
