@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,8 +14,9 @@ from edgewise.bench.evaluation.figures import figures_of
 from edgewise.bench.evaluation.generating import generated
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.report.answers import answers
+from edgewise.bench.evaluation.report.comparing import comparisons
 from edgewise.bench.evaluation.report.page import page
-from edgewise.bench.evaluation.report.run_chapter import run_chapter
+from edgewise.bench.evaluation.report.run_chapter import by_moment, run_chapter
 from edgewise.bench.evaluation.report.stored_chapter import flat, stored_chapter
 from edgewise.bench.evaluation.report.verdicts import memory_verdicts, timing_verdict, verdicts
 from edgewise.bench.evaluation.results import (
@@ -114,6 +116,25 @@ def test_a_run_with_warm_pods_stands_beside_the_baselines_of_the_same_load(
     assert "Connection beside deployment: lower at p5, p50, p80, p95, max" in says.points[0]
 
 
+def test_what_two_cases_use_is_compared_at_the_same_moments(folder: RunFolder) -> None:
+    """Where a kubelet did not answer there is no sample, in one case and not in the other."""
+
+    def use(*samples: tuple[float, float]) -> list[Record]:
+        return [
+            Record(kind=Kind.USE, at=at, pods_mb=mb, parts={"operator": (60.0, 0.1)})
+            for at, mb in samples
+        ]
+
+    put(folder, "edgewise", use((0, 1), (10.2, 3), (15, 4)))
+    put(folder, "deployment", use((0.1, 5), (5, 5), (10, 5)))
+    sections = {section.name: section for section in run_chapter(folder).sections}
+    ours, theirs = (folder.records(case) for case in ("edgewise", "deployment"))
+    assert by_moment(ours, lambda each: each.pods_mb) == {0: 1, 2: 3, 3: 4}
+    assert by_moment(theirs, lambda each: each.pods_mb) == {0: 5, 1: 5, 2: 5}
+    assert "<svg" in sections["memory-difference"].svg
+    assert "operator" in sections["memory-of-programs"].svg
+
+
 def test_a_folder_of_another_version_is_refused_with_a_sentence(folder: RunFolder) -> None:
     path = folder.path / ABOUT
     told = json.loads(path.read_text())
@@ -184,6 +205,39 @@ def test_the_two_questions_are_answered_by_stored_runs_alone(tmp_path: Path) -> 
         "3 clusters",
     ]
     assert answers([]) == []
+
+
+def test_runs_that_differ_in_one_thing_are_drawn_together(tmp_path: Path) -> None:
+    options = {"trace": "a", "seed": 1, "speed": 1, "clusters": 1, "reuse_seconds": 0}
+    kept = []
+    changes: dict[str, dict[str, Any]] = {
+        "run-a": {},
+        "run-a-3": {"clusters": 3},
+        "run-a-60": {"reuse_seconds": 60},
+        "run-a-20": {"reuse_seconds": 20},
+        "run-b": {"trace": "b", "clusters": 2},
+    }
+    for name, changed in changes.items():
+        made = RunFolder(tmp_path / name)
+        made.begin(about("run", f"edgewise bench {name}", options | changed), TRACE)
+        use = [Record(kind=Kind.USE, at=1, pods_mb=9.0)]
+        put(made, "edgewise", [*connects(1, 2), *use, Record(kind=Kind.DONE, at=9)])
+        kept.append(made)
+    clusters, reuse = comparisons(kept)
+    assert (clusters.name, reuse.name) == ("more-clusters-run-a", "reuse-run-a")
+    assert [section.name for section in clusters.sections if section.svg] == ["connect", "recover"]
+    assert [section.name for section in reuse.sections if section.svg] == [
+        "connect",
+        "memory",
+        "processor",
+    ]
+    assert [each.partition(",")[0] for each in clusters.sections[-1].points] == [
+        "1 cluster: edgewise bench run-a",
+        "3 clusters: edgewise bench run-a-3",
+    ]
+    table = reuse.sections[0].table
+    assert table is not None
+    assert [row[0] for row in table.rows] == ["0 s of reuse", "20 s of reuse", "60 s of reuse"]
 
 
 OURS = ("edgewise",)

@@ -44,7 +44,7 @@ def _across(
                 Chapter(
                     title=f"{title}, {load}",
                     about=about,
-                    sections=sections(named),
+                    sections=[*sections(named), _origins(named)],
                     # After the run with the least of it, which is the one that others extend.
                     name=f"{title.lower().replace(' ', '-')}-{first.path.name}",
                 )
@@ -54,6 +54,13 @@ def _across(
 
 def _named(value: int, unit: str) -> str:
     return f"{value} {unit.removesuffix('s') if value == 1 else unit}"
+
+
+def _origins(runs: dict[str, RunFolder]) -> Section:
+    """The chapter names the first of them only."""
+    found = {name: run.about() for name, run in runs.items()}
+    told = [f"{name}: {each.command}, commit {each.commit}" for name, each in found.items()]
+    return Section(title="Its runs", points=told)
 
 
 def _latencies(runs: dict[str, RunFolder]) -> list[Section]:

@@ -53,9 +53,10 @@ def run_chapter(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Chapter:
     unfinished = [case for case in records if not holders[case].is_done(case)]
     note = f" Not finished: {', '.join(unfinished)}." if unfinished else ""
     borrowed = [case for case in cases if holders[case] is not folder]
-    if borrowed:
-        command = holders[borrowed[0]].about().command
-        note += f" {', '.join(borrowed)}: from the run `{command}`."
+    for holder in {holders[case].path: holders[case] for case in borrowed}.values():
+        theirs = holder.about()
+        of_it = ", ".join(case for case in borrowed if holders[case] is holder)
+        note += f" {of_it}: from the run `{theirs.command}`, commit {theirs.commit}."
     told = [
         *verdicts(figures),
         *memory_verdicts(records, speed),
@@ -170,10 +171,10 @@ def _use(
     sections = [
         Section(title=title, text=seed, svg=over_time(lines, unit), name=f"{word}-over-time")
     ]
-    ours = _by_moment(use.get(OURS, []), value)
+    ours = by_moment(use.get(OURS, []), value)
     differences = {}
     for case, found in use.items():
-        theirs = _by_moment(found, value)
+        theirs = by_moment(found, value)
         if case not in (OURS, FLOOR):
             both = sorted(ours.keys() & theirs.keys())
             differences[f"{case} − {OURS}"] = [theirs[each] - ours[each] for each in both]
@@ -186,7 +187,7 @@ def _use(
     return sections
 
 
-def _by_moment(records: Sequence[Record], value: Callable[[Record], float]) -> dict[int, float]:
+def by_moment(records: Sequence[Record], value: Callable[[Record], float]) -> dict[int, float]:
     """By the number of the sample that was due: it may be missing in one case alone."""
     return {round(each.at / SAMPLE_SECONDS): value(each) for each in records}
 
