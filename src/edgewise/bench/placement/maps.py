@@ -37,17 +37,22 @@ _ROUND_TRIPS: dict[Map, tuple[tuple[float, float], ...]] = {
 
 def round_trips(which: Map, nodes: int) -> list[float]:
     """Their means, nearest first."""
-    known = _ROUND_TRIPS[which]
-    if nodes > len(known):
-        raise TooManyNodes(f"{which} has {len(known)} distances: ask for at most as many --nodes")
-    return [mean for mean, _ in known[:nodes]]
+    return [mean for mean, _ in _spread(which, nodes)]
 
 
 def one_way(which: Map, nodes: int) -> list[Delay]:
     """What each packet takes: half of the mean, and as much noise as both ways add up to."""
-    round_trips(which, nodes)
-    known = _ROUND_TRIPS[which][:nodes]
-    return [Delay(mean / 2, round(sigma / math.sqrt(2), 4)) for mean, sigma in known]
+    found = _spread(which, nodes)
+    return [Delay(mean / 2, round(sigma / math.sqrt(2), 4)) for mean, sigma in found]
+
+
+def _spread(which: Map, nodes: int) -> tuple[tuple[float, float], ...]:
+    """With few nodes not the nearest distances but every second, or third: on a busy machine two
+    that lie close together measure the same."""
+    known = _ROUND_TRIPS[which]
+    if nodes > len(known):
+        raise TooManyNodes(f"{which} has {len(known)} distances: ask for at most as many --nodes")
+    return known[:: len(known) // nodes][:nodes]
 
 
 def noise(delays: list[Delay], share: float) -> list[Delay]:

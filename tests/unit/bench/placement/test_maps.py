@@ -27,6 +27,12 @@ def test_the_noise_of_both_ways_adds_up_to_that_of_table_1() -> None:
     assert math.hypot(tokyo.jitter, tokyo.jitter) == pytest.approx(12.533, rel=0.001)
 
 
+def test_few_nodes_lie_far_from_each_other() -> None:
+    assert round_trips(Map.TABLE3, 4) == [0, 25, 75, 150]
+    assert [each.ms * 2 for each in one_way(Map.TABLE3, 4)] == [0, 25, 75, 150]
+    assert round_trips(Map.TABLE3, 6) == [0, 10, 25, 50, 75, 100]
+
+
 def test_there_are_not_more_nodes_than_distances() -> None:
     with pytest.raises(TooManyNodes, match="table1 has 8 distances"):
         round_trips(Map.TABLE1, 9)
