@@ -167,7 +167,10 @@ def about(*runs: Run) -> str:
         machine = told["machine"]
         name = machine.get("processor") or machine["system"]
         where = f"{machine['cores']} cores, {shown(machine['memory_gb'])} GB, {name}"
-        rows.append([f"`{told['command']}`", where, f"`{told['commit']}`"])
+        # The cases of a run may have been measured by one command each.
+        also = [found.get("command") for found in run.get("cases", {}).values()]
+        for command in dict.fromkeys((told["command"], *filter(None, also))):
+            rows.append([f"`{command}`", where, f"`{told['commit']}`"])
     return table(["command", "machine", "commit"], rows)
 
 

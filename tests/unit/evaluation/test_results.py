@@ -116,6 +116,13 @@ def test_a_run_with_warm_pods_stands_beside_the_baselines_of_the_same_load(
     assert "Connection beside deployment: lower at p5, p50, p80, p95, max" in says.points[0]
 
 
+def test_a_case_that_another_command_measured_names_it(folder: RunFolder) -> None:
+    for case, command in (("edgewise", TOLD.command), ("bare", "edgewise bench run --case bare")):
+        put(folder, case, [*connects(1), Record(kind=Kind.DONE, at=9, command=command)])
+    load = run_chapter(folder).sections[1]
+    assert load.text.endswith(" bare: by `edgewise bench run --case bare`.")
+
+
 def test_what_two_cases_use_is_compared_at_the_same_moments(folder: RunFolder) -> None:
     """Where a kubelet did not answer there is no sample, in one case and not in the other."""
 

@@ -120,6 +120,7 @@ async def run_case(
     choose: Choose = Choose.TURN,
     writer: Writer,
     tell: Tell,
+    command: str = "",
 ) -> dict[str, float]:
     """One case from beginning to end; its namespaces are gone afterwards, whatever happened.
 
@@ -160,9 +161,8 @@ async def run_case(
             machine = before.until(MachineLoad.now())
             now = await all_writes(grounds)
             writes = None if written is None or now is None else now - written
-            writer.keep(
-                Record(kind=Kind.DONE, at=run.elapsed(), machine=machine, api_writes=writes)
-            )
+            done = Record(kind=Kind.DONE, at=run.elapsed(), machine=machine, api_writes=writes)
+            writer.keep(msgspec.structs.replace(done, command=command))
             return machine
     finally:
         for ground in grounds:

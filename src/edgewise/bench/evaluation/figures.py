@@ -28,6 +28,7 @@ def figures_of(records: Sequence[Record]) -> dict[str, Any]:
         # Of everybody in the cluster, for each time that a client was given a pod.
         "api_writes_per_connection": round(writes / served, 1) if writes and served else None,
         "machine": done[-1].machine if done else {},
+        "command": done[-1].command if done else "",
         "parts": {
             name: {
                 "memory_mb": _mean_max(

@@ -32,3 +32,4 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: dict[str, tuple[float, float]] = {}  # program → MB, cores
     api_writes: int | None = None  # when it is done: of the API servers, heartbeats apart
     machine: dict[str, float] = {}  # when it is done: how busy it was, and what its host took
+    command: str = ""  # when it is done: several may have filled one folder

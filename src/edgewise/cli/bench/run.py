@@ -198,6 +198,7 @@ def run_one(
                     choose=choose,
                     writer=writer,
                     tell=tell,
+                    command=command_line(),
                 )
 
         with grounds.made() as clusters:

@@ -52,6 +52,9 @@ def run_chapter(folder: RunFolder, others: Sequence[RunFolder] = ()) -> Chapter:
     compressed = f" Time was compressed {speed:g} times." if speed != 1 else ""
     unfinished = [case for case in records if not holders[case].is_done(case)]
     note = f" Not finished: {', '.join(unfinished)}." if unfinished else ""
+    for case, found in figures.items():
+        if holders[case] is folder and found["command"] not in ("", about.command):
+            note += f" {case}: by `{found['command']}`."
     borrowed = [case for case in cases if holders[case] is not folder]
     for holder in {holders[case].path: holders[case] for case in borrowed}.values():
         theirs = holder.about()
