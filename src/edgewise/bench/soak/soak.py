@@ -262,7 +262,8 @@ class Soak:
         """The gateway hears from the API server that the last sessions went, and may have lost its
         watch just then. Routes that are there after all that time stay for ever."""
         for program in (self._stage.platform.operator, self._stage.gateway):
-            os.kill(program.pid, COLLECT)
+            with contextlib.suppress(ProcessLookupError):  # weighing it will say that it ended
+                os.kill(program.pid, COLLECT)
         await asyncio.sleep(COLLECT_SECONDS)
         end = time.monotonic() + SETTLE_SECONDS
         while True:
