@@ -1,31 +1,27 @@
 """Flags of a command that are known only as values: those of the domains that it serves."""
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
+from edgewise.cli.options import Command, parameters_of, shown_as
 from edgewise.domain import Option
 
 
-def flags_of(function: Callable[..., None]) -> set[str]:
+def flags_of(function: Command) -> set[str]:
     return {name.replace("_", "-") for name in inspect.signature(function).parameters}
 
 
-def with_flags(function: partial[None], options: Collection[Option]) -> Callable[..., None]:
+def with_flags(function: partial[None], options: Collection[Option]) -> Command:
     """A function for typer, whose parameters are those of `function` and the options.
 
     It is called with `flags`, the values of the options by name.
     """
     given = {"flags", *function.keywords}
-    hints = get_type_hints(function.func, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in inspect.signature(function.func).parameters.items()
-        if name not in given
-    ]
+    own = [each for each in parameters_of(function.func) if each.name not in given]
     names = {option.name.replace("-", "_"): option.name for option in options}
     more = [
         inspect.Parameter(
@@ -41,8 +37,4 @@ def with_flags(function: partial[None], options: Collection[Option]) -> Callable
         flags = {name: values.pop(parameter) for parameter, name in names.items()}
         function(**values, flags=flags)
 
-    made: Any = run
-    made.__signature__ = inspect.Signature([*own, *more])
-    made.__annotations__ = {each.name: each.annotation for each in (*own, *more)}
-    made.__doc__ = function.func.__doc__
-    return run
+    return shown_as(function.func, run, [*own, *more])

@@ -10,21 +10,15 @@ from typing import Annotated
 
 import typer
 
+from edgewise.agents.gateway.agent import Address, AgentOptions, EnvoyPlace
+from edgewise.agents.gateway.route_sources import ROUTE_SOURCES
+from edgewise.agents.gateway.serving import serve_envoy, serve_routes
+from edgewise.agents.gateway.settings import Ports, Settings, SettingsError
+from edgewise.agents.gateway.token_file import TokenFile
 from edgewise.cli.numbers import countable
 from edgewise.kube.config import load_access
 from edgewise.runtime.garbage import collect_when_told
 from edgewise.runtime.logs import set_up_logs
-
-try:
-    from edgewise.agents.gateway.agent import Address, AgentOptions, EnvoyPlace
-    from edgewise.agents.gateway.route_sources import ROUTE_SOURCES
-    from edgewise.agents.gateway.serving import serve_envoy, serve_routes
-    from edgewise.agents.gateway.settings import Ports, Settings, SettingsError
-    from edgewise.agents.gateway.token_file import TokenFile
-except ModuleNotFoundError as error:
-    raise SystemExit(
-        f"edgewise: the gateway needs the package {error.name}: install edgewise[gateway]"
-    ) from None
 
 app = typer.Typer()
 

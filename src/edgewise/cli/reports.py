@@ -7,18 +7,12 @@ from typing import Annotated
 
 import typer
 
+from edgewise.agents.reports.broker import BrokerError
+from edgewise.agents.reports.program import Options, run_reports
 from edgewise.kube.config import Access, load_access
 from edgewise.operator import NAMESPACE
+from edgewise.placement.broker_url import BadBrokerUrl, BrokerUrl
 from edgewise.runtime.logs import set_up_logs
-
-try:
-    from edgewise.agents.reports.broker import BrokerError
-    from edgewise.agents.reports.program import Options, run_reports
-    from edgewise.placement.broker_url import BadBrokerUrl, BrokerUrl
-except ModuleNotFoundError as error:
-    raise SystemExit(
-        f"edgewise: reports need the package {error.name}: install edgewise[mqtt]"
-    ) from None
 
 app = typer.Typer()
 

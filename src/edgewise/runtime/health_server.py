@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 import msgspec
 from aiohttp import web
 
-from edgewise.runtime.listening.listener import ConnectionLimits, Limits
+from edgewise.runtime.listening.listener import ConnectionLimits, Limits, PortInUse
 from edgewise.runtime.listening.web_app import listening
 from edgewise.runtime.metrics import CONTENT_TYPE, Metrics
 
@@ -30,10 +30,6 @@ class Handler(msgspec.Struct, frozen=True):
     method: str
     path: str
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class PortInUse(Exception):
-    """Somebody else listens where we wanted to."""
 
 
 class HealthServer:

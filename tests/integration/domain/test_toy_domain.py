@@ -12,6 +12,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from edgewise import operator
 from edgewise.domain import Domain, all_kinds, install_domains
@@ -146,6 +148,26 @@ async def test_all_parts_of_a_domain_are_served(rig: Running) -> None:
         assert await rig.ask("/toys/count") == (200, '{"toys": 1}')
         assert sorted(shop.running) == ["leader", "replica"]
     assert shop.running == []
+
+
+async def test_what_one_answer_sets_no_later_request_carries(rig: Running) -> None:
+    """Pods, gateways and webhooks are called by one operator: none may mark it for another."""
+    heard: list[str] = []
+
+    async def marks(request: web.BaseRequest) -> web.Response:
+        heard.append(request.headers.get("Cookie", ""))
+        answer = web.Response()
+        answer.set_cookie("who", "a-pod")
+        return answer
+
+    shop = Workshop()
+    await install_domains(rig.client, [shop.domain], all_kinds([shop.domain]))
+    async with rig.operator(shop.domain), RawTestServer(marks, host="localhost") as pod:
+        assert shop.http is not None
+        for _ in range(2):
+            async with shop.http.get(pod.make_url("/")) as answer:
+                assert answer.status == 200
+    assert heard == ["", ""]
 
 
 async def test_its_policy_is_installed_with_the_crds_and_needs_no_operator(rig: Running) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
+import aiohttp
 import msgspec
 from aiohttp import web
 
@@ -128,9 +129,11 @@ class Workshop:
 
     def __init__(self) -> None:
         self.running: list[str] = []
+        self.http: aiohttp.ClientSession | None = None
 
     def build(self, context: Context) -> Built:
         index = ToyIndex()
+        self.http = context.http
 
         async def count(_: web.Request) -> web.Response:
             return web.json_response({"toys": len(index.known)})

@@ -17,7 +17,7 @@ from edgewise.kube.objects import Key
 from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.conditions import ConditionSet, Finding
 from edgewise.runtime.controller import Controller
-from edgewise.runtime.health_server import PortInUse
+from edgewise.runtime.listening.listener import PortInUse
 from edgewise.runtime.manager import Election, Listen, Manager
 from edgewise.runtime.requeue import Requeue
 from edgewise.runtime.retry import NotUntilItChanges

@@ -21,6 +21,7 @@ from edgewise.kube.kinds.admission import (
 )
 from edgewise.kube.kinds.core import ConfigMap, Secret
 from edgewise.kube.objects import Key
+from edgewise.runtime.listening.listener import PortInUse
 from edgewise.runtime.metrics import Metrics
 from edgewise.runtime.webhooks.admission import AdmissionRequest, Allowed, Denied, Mutated, Verdict
 from edgewise.runtime.webhooks.certificate_authority import split_bundle
@@ -28,7 +29,6 @@ from edgewise.runtime.webhooks.certificate_rotation import Policy
 from edgewise.runtime.webhooks.certificates import INJECTED, ROTATE, CertificateKeeper
 from edgewise.runtime.webhooks.reviewing import Reviewing, reviewing
 from edgewise.runtime.webhooks.serving import (
-    PortInUse,
     Target,
     Webhook,
     WebhookServer,

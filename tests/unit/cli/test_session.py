@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from edgewise.api.sessions import Session
 from edgewise.cli.session import commands as command
@@ -331,7 +332,7 @@ class Nothing:
 
 
 async def test_where_no_operator_runs_show_says_whose_words_these_are(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sessions = ClusterSessions(cast("Any", Nothing()), "default")
 
@@ -343,9 +344,11 @@ async def test_where_no_operator_runs_show_says_whose_words_these_are(
         yield sessions
 
     monkeypatch.setattr(sessions, "one", one)
-    monkeypatch.setattr(command, "source", found)
-    await asyncio.to_thread(command.show, "room")
-    said = capsys.readouterr().out.splitlines()[-1]
+    monkeypatch.setattr(command, "cluster_sessions", found)
+    monkeypatch.delenv("EDGEWISE_SERVER", raising=False)
+    done = await asyncio.to_thread(CliRunner().invoke, command.app, ["show", "room"])
+    assert done.exit_code == 0, repr(done.exception)
+    said = done.output.splitlines()[-1]
     assert said.startswith("This is what the last operator wrote: no operator is running: install")
     assert "`edgewise local platform`" in said
 

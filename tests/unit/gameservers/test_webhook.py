@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from edgewise.api.games import WebhookPolicy, WebhookService
-from edgewise.gameservers.autoscaler.addresses import Forbidden, Lookups, check_address
+from edgewise.gameservers.autoscaler.addresses import ForbiddenAddress, Lookups, check_address
 from edgewise.gameservers.autoscaler.asking import Asking
 from edgewise.gameservers.autoscaler.observed import Said, Trouble
 from edgewise.gameservers.autoscaler.webhook import (
@@ -197,7 +197,7 @@ async def test_what_the_operator_does_not_call(url: str, reason: str) -> None:
     ],
 )
 def test_addresses_that_are_nobody_elses(address: str) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(ForbiddenAddress):
         check_address(address, local=False)
     check_address(address, local=True)
 

@@ -36,7 +36,7 @@ class Answer(msgspec.Struct, frozen=True):
     pending: list[str]
 
 
-class Unacceptable(Exception):
+class BadPush(Exception):
     """A push that is refused as a whole; the text says why."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -74,7 +74,7 @@ class Control:
     async def _push(self, request: web.Request) -> web.Response:
         try:
             pushed = await self._read(request)
-        except Unacceptable as error:
+        except BadPush as error:
             return problem(error.status, str(error))
         # Without an Envoy to wait for, nobody is served by waiting.
         can_wait = self._routing.known.is_set() and len(self._routing.streams) > 0
@@ -85,19 +85,19 @@ class Control:
 
     async def _read(self, request: web.Request) -> Pushed:
         if not self._knows(request.headers.get("authorization", "")):
-            raise Unacceptable(401, "the token is missing or wrong")
+            raise BadPush(401, "the token is missing or wrong")
         try:
             pushed = msgspec.json.decode(await request.read(), type=Pushed)
         except web.HTTPRequestEntityTooLarge:
-            raise Unacceptable(413, f"a push may have {MOST_BYTES} bytes; split it") from None
+            raise BadPush(413, f"a push may have {MOST_BYTES} bytes; split it") from None
         except UNREADABLE_JSON as error:
-            raise Unacceptable(400, f"the body is not a push of routes: {error}") from None
+            raise BadPush(400, f"the body is not a push of routes: {error}") from None
         if len(pushed.routes) > MOST_ROUTES:
-            raise Unacceptable(413, f"a push may have {MOST_ROUTES} routes; split it")
+            raise BadPush(413, f"a push may have {MOST_ROUTES} routes; split it")
         if len({route.id for route in pushed.routes}) != len(pushed.routes):
-            raise Unacceptable(400, "a push may name each seat and port only once")
+            raise BadPush(400, "a push may name each seat and port only once")
         if not pushed.domain or not pushed.owner:
-            raise Unacceptable(400, "a push must name the domain and the owner of its routes")
+            raise BadPush(400, "a push must name the domain and the owner of its routes")
         return pushed
 
     def _knows(self, authorization: str) -> bool:

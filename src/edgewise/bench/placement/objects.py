@@ -20,7 +20,7 @@ def service_name(namespace: str) -> str:
 SERVICE = service_name(NAMESPACE)
 
 
-class NoSample(Exception):
+class NoWebSample(Exception):
     """The sample web server is not where it should be."""
 
 
@@ -30,7 +30,7 @@ def sample() -> str:
     for place in (here.with_name("sample"), here.parents[4] / "examples" / "placement-web"):
         if (place / "server.py").is_file():
             return (place / "server.py").read_text()
-    raise NoSample("the sample web server is missing: install edgewise again")
+    raise NoWebSample("the sample web server is missing: install edgewise again")
 
 
 def pod_spec(image: str, *, drain: int = 0) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`edgewise cluster`: which clusters there are, and who may use it."""
 
 import asyncio
+import dataclasses
 import re
 import sys
 import time
@@ -15,6 +16,7 @@ import typer
 from edgewise.api.clusters import Cluster
 from edgewise.api.global_sessions import Location
 from edgewise.cli.cluster.hub_namespace import elsewhere, members, note_on_first
+from edgewise.cli.options import Context, with_options
 from edgewise.cli.session.text import table
 from edgewise.clusters.enrolment import known_spec, self_contained
 from edgewise.kube.client import Client
@@ -36,7 +38,6 @@ Hub = Annotated[
     Path | None,
     typer.Option("--kubeconfig", help="The kubeconfig of the hub, if not the usual one."),
 ]
-Context = Annotated[str | None, typer.Option(help="The context in it.")]
 Namespace = Annotated[
     str, typer.Option("--namespace", "-n", help="Where the hub's objects are, in the hub.")
 ]
@@ -52,17 +53,27 @@ class BadClusterOption(ServiceError):
     """Something on the command line that cannot be right."""
 
 
-def with_hub(
-    kubeconfig: Path | None, context: str | None, do: Callable[[Client], Awaitable[None]]
-) -> None:
-    async def run() -> None:
-        async with Client(load_access(kubeconfig, context)) as hub:
-            await do(hub)
+@dataclasses.dataclass(frozen=True)
+class HubPlace:
+    """Which hub is meant, and where its objects are."""
 
-    asyncio.run(run())
+    kubeconfig: Hub = None
+    context: Context = None
+    namespace: Namespace = "default"
+
+    def act(self, do: Callable[[Client], Awaitable[None]]) -> None:
+        async def run() -> None:
+            async with Client(load_access(self.kubeconfig, self.context)) as hub:
+                await do(hub)
+
+        asyncio.run(run())
+
+
+of_a_hub = with_options("at", HubPlace)
 
 
 @app.command()
+@of_a_hub
 def add(
     name: ClusterName,
     member: Annotated[
@@ -89,9 +100,8 @@ def add(
     turn_secret_file: Annotated[
         Path | None, typer.Option(help="Holds the secret that its TURN servers know.")
     ] = None,
-    kubeconfig: Hub = None,
-    context: Context = None,
-    namespace: Namespace = "default",
+    *,
+    at: HubPlace,
 ) -> None:
     """Register a cluster that takes clients, or change what the hub knows of it.
 
@@ -114,12 +124,12 @@ def add(
     turn_secret = turn_secret_in(turn_secret_file) if turn_secret_file is not None else None
 
     async def do(hub: Client) -> None:
-        note = await note_on_first(hub, namespace)
-        cluster = await known_spec(hub, namespace, name)
-        location = await known_location(hub, namespace, name)
+        note = await note_on_first(hub, at.namespace)
+        cluster = await known_spec(hub, at.namespace, name)
+        location = await known_location(hub, at.namespace, name)
         await enrol_location(
             hub,
-            namespace,
+            at.namespace,
             name,
             cluster=_changed(
                 cluster,
@@ -135,11 +145,11 @@ def add(
             kubeconfig=content,
             turn_secret=turn_secret,
         )
-        print(f"{name} is registered in namespace {namespace}")
+        print(f"{name} is registered in namespace {at.namespace}")
         if note:
             print(note, file=sys.stderr)
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)
 
 
 def _changed(known: Part, **said: object) -> Part:
@@ -148,22 +158,21 @@ def _changed(known: Part, **said: object) -> Part:
 
 
 @app.command("list")
-def list_clusters(
-    kubeconfig: Hub = None, context: Context = None, namespace: Namespace = "default"
-) -> None:
+@of_a_hub
+def list_clusters(*, at: HubPlace) -> None:
     """The clusters."""
 
     async def do(hub: Client) -> None:
-        found = await members(hub, namespace)
+        found = await members(hub, at.namespace)
         if not found:
-            other = await elsewhere(hub, namespace)
+            other = await elsewhere(hub, at.namespace)
             advice = other or "add one with `edgewise cluster add`"
-            print(f"There are no clusters in the hub of namespace {namespace}: {advice}.")
+            print(f"There are no clusters in the hub of namespace {at.namespace}: {advice}.")
             return
-        locations = (await hub.list(Location, namespace)).items
+        locations = (await hub.list(Location, at.namespace)).items
         print(table(HEADER, rows_of(found, locations)))
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)
 
 
 def rows_of(clusters: Iterable[Cluster], locations: Iterable[Location]) -> list[tuple[str, ...]]:
@@ -205,51 +214,39 @@ def _message(cluster: Cluster | None, location: Location | None) -> str:
 
 
 @app.command()
-def remove(
-    name: ClusterName,
-    kubeconfig: Hub = None,
-    context: Context = None,
-    namespace: Namespace = "default",
-) -> None:
+@of_a_hub
+def remove(name: ClusterName, *, at: HubPlace) -> None:
     """Take a cluster out; its clients are moved to others."""
 
     async def do(hub: Client) -> None:
-        await dismiss_location(hub, namespace, name)
+        await dismiss_location(hub, at.namespace, name)
         print(f"{name} is no longer registered")
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)
 
 
 @app.command()
-def cordon(
-    name: ClusterName,
-    kubeconfig: Hub = None,
-    context: Context = None,
-    namespace: Namespace = "default",
-) -> None:
+@of_a_hub
+def cordon(name: ClusterName, *, at: HubPlace) -> None:
     """Let no new clients into a cluster; those who are there stay."""
 
     async def do(hub: Client) -> None:
-        await set_cordoned(hub, namespace, name, True)
+        await set_cordoned(hub, at.namespace, name, True)
         print(f"{name} takes no new clients")
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)
 
 
 @app.command()
-def uncordon(
-    name: ClusterName,
-    kubeconfig: Hub = None,
-    context: Context = None,
-    namespace: Namespace = "default",
-) -> None:
+@of_a_hub
+def uncordon(name: ClusterName, *, at: HubPlace) -> None:
     """Let new clients in again."""
 
     async def do(hub: Client) -> None:
-        await set_cordoned(hub, namespace, name, False)
+        await set_cordoned(hub, at.namespace, name, False)
         print(f"{name} takes new clients")
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)
 
 
 def moment(days: float) -> float:

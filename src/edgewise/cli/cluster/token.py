@@ -10,12 +10,10 @@ from edgewise.api.secrets import SECRET_LABEL
 from edgewise.api.tenancy import TENANT, TENANT_UID
 from edgewise.cli.cluster.commands import (
     BadClusterOption,
-    Context,
-    Hub,
-    Namespace,
+    HubPlace,
     moment,
+    of_a_hub,
     shown,
-    with_hub,
 )
 from edgewise.cli.cluster.hub_namespace import require_hub
 from edgewise.cli.numbers import countable
@@ -41,6 +39,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()
+@of_a_hub
 def create(
     application: Annotated[str, typer.Argument(help="The application that it is for.")],
     role: Annotated[str, typer.Option(help="admin, app or reader.")] = "app",
@@ -52,9 +51,8 @@ def create(
         str,
         typer.Option(help="Whose application it is: the token ends when this tenant is disabled."),
     ] = "",
-    kubeconfig: Hub = None,
-    context: Context = None,
-    namespace: Namespace = "default",
+    *,
+    at: HubPlace,
 ) -> None:
     """Make a token. It is printed once and kept nowhere: only its digest is."""
     if role not in ROLES:
@@ -63,20 +61,20 @@ def create(
     expires = moment(days) if days is not None else None
 
     async def do(hub: Client) -> None:
-        await require_hub(hub, namespace)
+        await require_hub(hub, at.namespace)
         uid = await tenant_uid(hub, tenant)
         token, kept = make_token(
             Role(role), application, expires=expires, tenant=tenant, tenant_uid=uid
         )
-        await hub.create(secret_of(kept, namespace))
+        await hub.create(secret_of(kept, at.namespace))
         print(
-            f"token {kept.id} for {application} in the hub of namespace {namespace}, which is "
+            f"token {kept.id} for {application} in the hub of namespace {at.namespace}, which is "
             "shown only now:",
             file=sys.stderr,
         )
         print(token)
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)
 
 
 async def tenant_uid(hub: Client, name: str) -> str:
@@ -94,14 +92,13 @@ async def tenant_uid(hub: Client, name: str) -> str:
 
 
 @app.command("list")
-def list_tokens(
-    kubeconfig: Hub = None, context: Context = None, namespace: Namespace = "default"
-) -> None:
+@of_a_hub
+def list_tokens(*, at: HubPlace) -> None:
     """The tokens that are known, without what makes them work."""
 
     async def do(hub: Client) -> None:
-        await require_hub(hub, namespace)
-        listing = await hub.list(Secret, namespace, labels=f"{SECRET_LABEL}={LABEL_VALUE}")
+        await require_hub(hub, at.namespace)
+        listing = await hub.list(Secret, at.namespace, labels=f"{SECRET_LABEL}={LABEL_VALUE}")
         rows = []
         for secret in listing.items:
             try:
@@ -121,27 +118,27 @@ def list_tokens(
         if rows:
             print(table(("ID", "APPLICATION", "ROLE", "TENANT", "EXPIRES"), sorted(rows)))
         else:
-            print(f"There are no tokens in namespace {namespace}.", file=sys.stderr)
+            print(f"There are no tokens in namespace {at.namespace}.", file=sys.stderr)
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)
 
 
 @app.command()
+@of_a_hub
 def revoke(
     id: Annotated[str, typer.Argument(help="The id of the token, as the list shows it.")],
-    kubeconfig: Hub = None,
-    context: Context = None,
-    namespace: Namespace = "default",
+    *,
+    at: HubPlace,
 ) -> None:
     """Take a token back; it stops working within a second."""
 
     async def do(hub: Client) -> None:
         try:
-            await hub.delete(Secret, secret_name(id), namespace)
+            await hub.delete(Secret, secret_name(id), at.namespace)
         except NotFound:
             raise NotThere(
-                f"there is no token {id!r} in namespace {namespace}: see `edgewise token list`"
+                f"there is no token {id!r} in namespace {at.namespace}: see `edgewise token list`"
             ) from None
         print(f"token {id} is revoked")
 
-    with_hub(kubeconfig, context, do)
+    at.act(do)

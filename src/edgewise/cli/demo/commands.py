@@ -51,7 +51,7 @@ def demo(
             if not worked.is_set():
                 raise
         finally:
-            take_down(name)
+            take_all_down(name)
             print("\nThe clusters are taken down; nothing of them is left.", flush=True)
 
 
@@ -86,7 +86,7 @@ def own_name() -> Iterator[str]:
                 continue
             if not same_file(lock.fileno(), lock.name):
                 continue  # its demo ended, and removed it, while we waited
-            take_down(name)
+            take_all_down(name)
             try:
                 yield name
             finally:
@@ -95,10 +95,14 @@ def own_name() -> Iterator[str]:
     raise DemoError("a hundred demos are running at once: end some of them")
 
 
-def take_down(name: str) -> None:
+def take_all_down(name: str) -> None:
     for part in ("hub", *LOCATIONS):
-        if Home.of(f"{name}-{part}").path.exists():
-            clusters.down(f"{name}-{part}")
+        take_down(f"{name}-{part}")
+
+
+def take_down(cluster: str) -> None:
+    if Home.of(cluster).path.exists():
+        clusters.down(cluster)
 
 
 def same_file(handle: int, path: str) -> bool:

@@ -22,7 +22,7 @@ from edgewise.bench.placement.probing import Prober, probing
 from edgewise.bench.placement.reporting import Reporting
 from edgewise.bench.placement.stage import placement_stage
 from edgewise.bench.placement.timeline import ENDED
-from edgewise.cli.demo.commands import own_name, why_not_real
+from edgewise.cli.demo.own_cluster import on_own_cluster
 from edgewise.cli.demo.play import DemoError
 from edgewise.cli.demo.stage import Stage
 from edgewise.cli.progress import shown_progress
@@ -32,7 +32,6 @@ from edgewise.kube.objects import Key
 from edgewise.local import clusters
 from edgewise.local.clusters import LocalCluster, LocalClusterSpec
 from edgewise.local.images.building import PYTHON_IMAGE
-from edgewise.local.layout import Home
 from edgewise.local.network.delay import Delay
 from edgewise.placement.reports_secret import ReportsAccess
 from edgewise.runtime.awaiting import Waiting, watching
@@ -50,22 +49,7 @@ app = typer.Typer()
 @app.command()
 def demo() -> None:
     """Start a cluster and two places, and show a service move to where its user is."""
-    trouble = why_not_real()
-    if trouble:
-        raise DemoError(f"this demo needs real nodes, and they cannot be had here: {trouble}")
-    with own_name() as name:
-        cluster = f"{name}-{CLUSTER}"
-        take_down(cluster)  # what a killed demo left
-        try:
-            asyncio.run(show(cluster))
-        finally:
-            take_down(cluster)
-            print("\nThe cluster is taken down; nothing of it is left.", flush=True)
-
-
-def take_down(cluster: str) -> None:
-    if Home.of(cluster).path.exists():
-        clusters.down(cluster)
+    on_own_cluster(CLUSTER, show)
 
 
 async def show(name: str) -> None:

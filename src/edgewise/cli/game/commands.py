@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -17,6 +17,7 @@ from edgewise.cli.game.explain import explain as explained
 from edgewise.cli.game.server import allocate as allocate_by_server
 from edgewise.cli.game.views import GameView, ServerView
 from edgewise.cli.numbers import countable
+from edgewise.cli.options import AsJson, Context, Kubeconfig, Namespace, with_options
 from edgewise.cli.session.text import Row, age, clock, json_of, table
 from edgewise.gameservers.allocation.request import MATCH_ID, MATCH_RULE
 
@@ -54,14 +55,6 @@ def _known(incomplete: str, what: str) -> list[str]:
     return []
 
 
-Kubeconfig = Annotated[
-    Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")
-]
-Context = Annotated[str | None, typer.Option(help="The context in it.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="The namespace, if not the context's.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Game = Annotated[
     str, typer.Argument(help="A GameType, or a Fleet.", autocompletion=game_completion)
 ]
@@ -73,17 +66,23 @@ ServerName = Annotated[
 ]
 
 
-def act(
-    kubeconfig: Path | None,
-    context: str | None,
-    namespace: str | None,
-    do: Callable[[ClusterGames], Awaitable[None]],
-) -> None:
-    async def run() -> None:
-        async with cluster_games(kubeconfig, context, namespace) as games:
-            await do(games)
+@dataclasses.dataclass(frozen=True)
+class Where:
+    """Whose games are meant."""
 
-    asyncio.run(run())
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    namespace: Namespace = None
+
+    def act(self, do: Callable[[ClusterGames], Awaitable[None]]) -> None:
+        async def run() -> None:
+            async with cluster_games(self.kubeconfig, self.context, self.namespace) as games:
+                await do(games)
+
+        asyncio.run(run())
+
+
+somewhere = with_options("where", Where)
 
 
 def checked(what: str, given: str) -> str:
@@ -94,13 +93,8 @@ def checked(what: str, given: str) -> str:
 
 
 @app.command("list")
-def list_games(
-    game: MaybeGame = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def list_games(game: MaybeGame = "", *, where: Where, as_json: AsJson = False) -> None:
     """The games; with the name of one, its servers."""
 
     async def do(games: ClusterGames) -> None:
@@ -116,17 +110,12 @@ def list_games(
         else:
             print("There are no games here.", file=sys.stderr)
 
-    act(kubeconfig, context, namespace, do)
+    where.act(do)
 
 
 @app.command()
-def watch(
-    game: MaybeGame = "",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def watch(game: MaybeGame = "", *, where: Where, as_json: AsJson = False) -> None:
     """A line for each change of a server, until Ctrl-C."""
 
     async def do(games: ClusterGames) -> None:
@@ -137,10 +126,11 @@ def watch(
                     print(line, flush=True)
                 before = after
 
-    act(kubeconfig, context, namespace, do)
+    where.act(do)
 
 
 @app.command()
+@somewhere
 def allocate(
     game: Game,
     match: Annotated[str, typer.Argument(help="What you call the match: it gets one server.")],
@@ -155,9 +145,8 @@ def allocate(
         float,
         typer.Option(help="Wait for so many seconds if none is free.", min=0, callback=countable),
     ] = 0.0,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
+    *,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Take a server for a match. The same match once more gets the same server."""
@@ -165,8 +154,8 @@ def allocate(
     checked("match", match)
 
     def say(found: ServerView) -> None:
-        where = ", ".join(f"{name} at {found.address}:{port}" for name, port in found.ports.items())
-        print(json_of(found) if as_json else f"{match} has {found.name}: {where or found.address}")
+        at = ", ".join(f"{name} at {found.address}:{port}" for name, port in found.ports.items())
+        print(json_of(found) if as_json else f"{match} has {found.name}: {at or found.address}")
 
     if server is not None:
         say(asyncio.run(allocate_by_server(server, game, match, wait)))
@@ -175,7 +164,7 @@ def allocate(
     async def do(games: ClusterGames) -> None:
         say(await waited(games, game, match, wait))
 
-    act(kubeconfig, context, namespace, do)
+    where.act(do)
 
 
 async def waited(games: ClusterGames, game: str, match: str, wait: float) -> ServerView:
@@ -190,15 +179,15 @@ async def waited(games: ClusterGames, game: str, match: str, wait: float) -> Ser
 
 
 @app.command()
+@somewhere
 def drain(
     server: ServerName,
     wait: Annotated[
         float,
         typer.Option(help="Wait for so many seconds until it is gone.", min=0, callback=countable),
     ] = 0.0,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
+    *,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Ask the game of a server to end. Its fleet makes another one."""
@@ -217,24 +206,19 @@ def drain(
         words = f"{server} is gone" if gone else f"{server} is asked to end"
         print(json_of({"name": server, "gone": gone}) if as_json else words)
 
-    act(kubeconfig, context, namespace, do)
+    where.act(do)
 
 
 @app.command()
-def explain(
-    server: ServerName,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def explain(server: ServerName, *, where: Where, as_json: AsJson = False) -> None:
     """Why a server is still there, and what would make it go."""
 
     async def do(games: ClusterGames) -> None:
         lines = explained(await games.around(checked("server", server)), clock())
         print(json_of({"name": server, "why": lines}) if as_json else "\n".join(lines))
 
-    act(kubeconfig, context, namespace, do)
+    where.act(do)
 
 
 # Text -----------------------------------------------------------------------------------

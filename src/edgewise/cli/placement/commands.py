@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from pathlib import Path
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated
 
 import msgspec
@@ -11,6 +11,7 @@ import typer
 
 from edgewise.api.placement import LatencyPlacement
 from edgewise.cli.missing_kinds import known_kinds
+from edgewise.cli.options import AsJson, Context, Kubeconfig, Namespace, with_options
 from edgewise.cli.placement.text import explained, explanation, listed, shown
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
@@ -19,15 +20,6 @@ from edgewise.kube.unreadable import UnreadableObject
 
 app = typer.Typer(no_args_is_help=True, help="See where services run, and why there.")
 
-Kubeconfig = Annotated[
-    Path | None,
-    typer.Option("--kubeconfig", help="The kubeconfig to use instead of the usual one."),
-]
-Context = Annotated[str | None, typer.Option("--context", help="The context in it.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="The namespace; else that of the context.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="The LatencyPlacement.")]
 
 RETRY_SECONDS = 1.0
@@ -37,14 +29,27 @@ class NoSuchPlacement(Exception):
     """There is none of that name, with those that there are."""
 
 
-@contextlib.asynccontextmanager
-async def connected(
-    kubeconfig: Path | None, context: str | None, namespace: str | None
-) -> AsyncIterator[tuple[Client, str]]:
-    access = load_access(kubeconfig, context)
-    async with Client(access, user_agent="edgewise-placement") as client:
-        with known_kinds("placements", access.server):
-            yield client, namespace or access.namespace or "default"
+@dataclasses.dataclass(frozen=True)
+class Where:
+    """Whose placements are meant."""
+
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    namespace: Namespace = None
+
+    def act(self, do: Callable[[Client, str], Awaitable[None]]) -> None:
+        """With the client, and the namespace."""
+
+        async def run() -> None:
+            access = load_access(self.kubeconfig, self.context)
+            async with Client(access, user_agent="edgewise-placement") as client:
+                with known_kinds("placements", access.server):
+                    await do(client, self.namespace or access.namespace or "default")
+
+        asyncio.run(run())
+
+
+somewhere = with_options("where", Where)
 
 
 async def found(client: Client, namespace: str, name: str) -> LatencyPlacement:
@@ -58,7 +63,7 @@ async def found(client: Client, namespace: str, name: str) -> LatencyPlacement:
         ) from None
 
 
-def as_json(placement: LatencyPlacement) -> str:
+def json_of(placement: LatencyPlacement) -> str:
     return msgspec.json.encode(
         {
             "namespace": placement.metadata.namespace,
@@ -70,74 +75,60 @@ def as_json(placement: LatencyPlacement) -> str:
 
 
 @app.command("list")
+@somewhere
 def list_(
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
+    *,
+    where: Where,
     everywhere: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")
     ] = False,
-    json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """All placements: phase, round, moves, and the nodes in words."""
 
-    async def run() -> None:
-        async with connected(kubeconfig, context, namespace) as (client, within):
-            where = None if everywhere else within
-            placements = (await client.list(LatencyPlacement, where)).items
-            placements.sort(key=lambda each: each.key)
-            if json:
-                for each in placements:
-                    print(as_json(each))
-            else:
-                print(listed(placements, everywhere=everywhere))
+    async def do(client: Client, namespace: str) -> None:
+        listing = await client.list(LatencyPlacement, None if everywhere else namespace)
+        placements = sorted(listing.items, key=lambda each: each.key)
+        if as_json:
+            for each in placements:
+                print(json_of(each))
+        else:
+            print(listed(placements, everywhere=everywhere))
 
-    asyncio.run(run())
+    where.act(do)
 
 
 @app.command()
-def show(
-    name: Name,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    json: Json = False,
-) -> None:
+@somewhere
+def show(name: Name, *, where: Where, as_json: AsJson = False) -> None:
     """One placement: its ranking, and the round that runs."""
 
-    async def run() -> None:
-        async with connected(kubeconfig, context, namespace) as (client, within):
-            placement = await found(client, within, name)
-            print(as_json(placement) if json else shown(placement))
+    async def do(client: Client, namespace: str) -> None:
+        placement = await found(client, namespace, name)
+        print(json_of(placement) if as_json else shown(placement))
 
-    asyncio.run(run())
+    where.act(do)
 
 
 @app.command()
-def explain(
-    name: Name,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    json: Json = False,
-) -> None:
+@somewhere
+def explain(name: Name, *, where: Where, as_json: AsJson = False) -> None:
     """Why it runs where it runs, what every node is out for, and what the search waits for."""
 
-    async def run() -> None:
-        async with connected(kubeconfig, context, namespace) as (client, within):
-            why = explanation(await found(client, within, name))
-            print(msgspec.json.encode(why).decode() if json else explained(why))
+    async def do(client: Client, namespace: str) -> None:
+        why = explanation(await found(client, namespace, name))
+        print(msgspec.json.encode(why).decode() if as_json else explained(why))
 
-    asyncio.run(run())
+    where.act(do)
 
 
 @app.command()
+@somewhere
 def watch(
     name: Name,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    json: Json = False,
+    *,
+    where: Where,
+    as_json: AsJson = False,
     until_ended: Annotated[
         bool,
         typer.Option(
@@ -148,26 +139,25 @@ def watch(
 ) -> None:
     """Ranking and rounds while they happen, until Ctrl-C."""
 
-    async def run() -> None:
-        async with connected(kubeconfig, context, namespace) as (client, within):
-            said = ""
-            while True:
-                # How it stands comes first: a placement that is calm does not change for minutes.
-                placement = await found(client, within, name)
-                with contextlib.suppress(Unreachable):
-                    async for each in states(client, placement):
-                        if each is None:
-                            print(f"{name} is gone")
-                            return
-                        text = as_json(each) if json else shown(each, live=True)
-                        if text != said:
-                            print(text, flush=True)
-                            said = text
-                        if until_ended and each.status.search.ended_at:
-                            return
-                await asyncio.sleep(RETRY_SECONDS)
+    async def do(client: Client, namespace: str) -> None:
+        said = ""
+        while True:
+            # How it stands comes first: a placement that is calm does not change for minutes.
+            placement = await found(client, namespace, name)
+            with contextlib.suppress(Unreachable):
+                async for each in states(client, placement):
+                    if each is None:
+                        print(f"{name} is gone")
+                        return
+                    text = json_of(each) if as_json else shown(each, live=True)
+                    if text != said:
+                        print(text, flush=True)
+                        said = text
+                    if until_ended and each.status.search.ended_at:
+                        return
+            await asyncio.sleep(RETRY_SECONDS)
 
-    asyncio.run(run())
+    where.act(do)
 
 
 async def states(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import re
 import sys
 import time
@@ -14,6 +15,7 @@ import typer
 
 from edgewise.api.sessions import ClientPhase
 from edgewise.cli.numbers import countable
+from edgewise.cli.options import AsJson, Context, Kubeconfig, Namespace, with_options
 from edgewise.cli.session.cluster import cluster_sessions
 from edgewise.cli.session.file import session_file
 from edgewise.cli.session.server import server_sessions
@@ -39,13 +41,6 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 # Phases from which no waiting helps.
 HOPELESS = (ClientPhase.REFUSED, ClientPhase.EXPIRED)
 
-Kubeconfig = Annotated[
-    Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")
-]
-Context = Annotated[str | None, typer.Option(help="The context in it.")]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="The namespace, if not the context's.")
-]
 Server = Annotated[
     str | None,
     typer.Option(
@@ -56,7 +51,6 @@ Server = Annotated[
 Everywhere = Annotated[
     bool, typer.Option("--all-namespaces", "-A", help="Those of all namespaces.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Session = Annotated[str, typer.Argument(help="The name of the session.")]
 Client = Annotated[str, typer.Argument(help="The id of the client.")]
 Timeout = Annotated[
@@ -66,23 +60,31 @@ Timeout = Annotated[
 Opened = AbstractAsyncContextManager[Sessions]
 
 
-def act(source: Opened, do: Callable[[Sessions], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with source as sessions:
-            await do(sessions)
+@dataclasses.dataclass(frozen=True)
+class Where:
+    """Whose sessions are meant: the server that is named, else the cluster of the kubeconfig."""
 
-    asyncio.run(run())
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    namespace: Namespace = None
+    server: Server = None
+
+    def act(self, do: Callable[[Sessions], Awaitable[None]]) -> None:
+        async def run() -> None:
+            async with self._sessions() as sessions:
+                await do(sessions)
+
+        asyncio.run(run())
+
+    def _sessions(self) -> Opened:
+        if self.server is None:
+            return cluster_sessions(self.kubeconfig, self.context, self.namespace)
+        if self.kubeconfig is not None or self.context is not None:
+            raise SessionError("say either --server or --kubeconfig and --context, not both")
+        return server_sessions(self.server, self.namespace)
 
 
-def source(
-    kubeconfig: Path | None, context: str | None, namespace: str | None, server: str | None
-) -> Opened:
-    """The server that is named, else the cluster that the kubeconfig leads to."""
-    if server is None:
-        return cluster_sessions(kubeconfig, context, namespace)
-    if kubeconfig is not None or context is not None:
-        raise SessionError("say either --server or --kubeconfig and --context, not both")
-    return server_sessions(server, namespace)
+somewhere = with_options("where", Where)
 
 
 def say(text: str, as_json: bool, shown: object) -> None:
@@ -108,6 +110,7 @@ def client_id(given: str) -> str:
 
 
 @app.command()
+@somewhere
 def create(
     name: Annotated[str | None, typer.Argument(help="The name of the session.")] = None,
     template: Annotated[
@@ -117,10 +120,8 @@ def create(
         Path | None,
         typer.Option("--file", "-f", help="A file with a Session instead; - is stdin."),
     ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
+    *,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Make a session. The same once more is fine."""
@@ -129,10 +130,11 @@ def create(
     spec: dict[str, Any] = {"templateRef": {"name": template}}
     if file is not None:
         written = session_file(file)
-        if namespace and written.namespace not in ("", namespace):
-            raise SessionError(f"{file} is about namespace {written.namespace}, not {namespace}")
+        asked = where.namespace
+        if asked and written.namespace not in ("", asked):
+            raise SessionError(f"{file} is about namespace {written.namespace}, not {asked}")
         spec, name = written.spec, name or written.name
-        namespace = namespace or written.namespace
+        where = dataclasses.replace(where, namespace=asked or written.namespace)
     if not name:
         raise SessionError("the session needs a name: say `edgewise session create NAME ...`")
     called = session_name(name)
@@ -142,18 +144,12 @@ def create(
         shown = {"name": called, "created": new}
         say(f"session {called} " + ("created" if new else "is there already"), as_json, shown)
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 @app.command("list")
-def list_sessions(
-    everywhere: Everywhere = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def list_sessions(everywhere: Everywhere = False, *, where: Where, as_json: AsJson = False) -> None:
     """The sessions, one on a line."""
 
     async def do(sessions: Sessions) -> None:
@@ -165,18 +161,12 @@ def list_sessions(
         else:
             print("There are no sessions here.", file=sys.stderr)
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 @app.command()
-def templates(
-    everywhere: Everywhere = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def templates(everywhere: Everywhere = False, *, where: Where, as_json: AsJson = False) -> None:
     """The templates that sessions can follow."""
 
     async def do(sessions: Sessions) -> None:
@@ -191,18 +181,12 @@ def templates(
         else:
             print("There are no templates here.", file=sys.stderr)
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 @app.command()
-def show(
-    session: Session,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def show(session: Session, *, where: Where, as_json: AsJson = False) -> None:
     """All about one session: clients, endpoints, pods, deadlines, conditions."""
 
     async def do(sessions: Sessions) -> None:
@@ -214,10 +198,11 @@ def show(
         if missing := await sessions.without_operator():
             print(f"\nThis is what the last operator wrote: {missing}")
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 @app.command()
+@somewhere
 def join(
     session: Session,
     client: Client,
@@ -228,10 +213,8 @@ def join(
         bool, typer.Option("--url", help="Wait, and print nothing but the addresses.")
     ] = False,
     timeout: Timeout = PATIENCE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
+    *,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Let a client join, or come back. Twice is fine."""
@@ -255,7 +238,7 @@ def join(
             print(f"{who} is ready in session {session} after {took:.1f} s")
             print("\n".join(endpoint_lines(has)))
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 async def until_ready(sessions: Sessions, session: str, client: str, within: float) -> ClientView:
@@ -286,15 +269,8 @@ async def until_ready(sessions: Sessions, session: str, client: str, within: flo
 
 
 @app.command()
-def leave(
-    session: Session,
-    client: Client,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def leave(session: Session, client: Client, *, where: Where, as_json: AsJson = False) -> None:
     """Let a client leave for good. Twice is fine."""
     who = client_id(client)
 
@@ -303,19 +279,12 @@ def leave(
         text = f"{who} left session {session}" if was else f"{who} is not in session {session}"
         say(text, as_json, {"session": session, "client": who, "left": was})
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 @app.command()
-def disconnect(
-    session: Session,
-    client: Client,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
-    as_json: AsJson = False,
-) -> None:
+@somewhere
+def disconnect(session: Session, client: Client, *, where: Where, as_json: AsJson = False) -> None:
     """Say that a client is disconnected; its pods are kept for a while."""
     who = client_id(client)
 
@@ -324,17 +293,16 @@ def disconnect(
         text = f"{who} is disconnected from session {session}, which keeps its pods for a while"
         say(text, as_json, {"session": session, "client": who, "disconnected": True})
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 @app.command()
+@somewhere
 def watch(
     session: Annotated[str | None, typer.Argument(help="One session; else all of them.")] = None,
     everywhere: Everywhere = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
+    *,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Follow what happens, until Ctrl-C: a table at a terminal, a line per change elsewhere."""
@@ -347,18 +315,17 @@ def watch(
             snapshots, one=session is not None, everywhere=everywhere, as_json=as_json
         )
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)
 
 
 @app.command()
+@somewhere
 def delete(
     session: Session,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing is left of it.")] = False,
     timeout: Timeout = PATIENCE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    namespace: Namespace = None,
-    server: Server = None,
+    *,
+    where: Where,
     as_json: AsJson = False,
 ) -> None:
     """Delete a session, and with it everything that was made for it."""
@@ -373,4 +340,4 @@ def delete(
             text += f"; nothing is left of it after {time.monotonic() - began:.1f} s"
         say(text, as_json, {"session": session, "deleted": True})
 
-    act(source(kubeconfig, context, namespace, server), do)
+    where.act(do)

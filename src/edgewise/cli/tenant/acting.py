@@ -1,4 +1,4 @@
-"""Who a command about requests acts as, and where."""
+"""Who a command about tenants acts as, and where."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,10 +12,6 @@ from edgewise.cli.missing_kinds import known_kinds
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 
-Kubeconfig = Annotated[
-    Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")
-]
-Context = Annotated[str | None, typer.Option(help="The context in it.")]
 ActAs = Annotated[
     str | None, typer.Option("--as", help="Act as this user, if you may, like kubectl --as.")
 ]

@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,12 +17,12 @@ from edgewise.api.tenancy import (
     TenantResourceQuotaSpec,
     TenantSpec,
 )
-from edgewise.cli.missing_kinds import known_kinds
 from edgewise.cli.numbers import countable
+from edgewise.cli.options import AsJson, Context, Kubeconfig
 from edgewise.cli.session.text import table
+from edgewise.cli.tenant.acting import act_as
 from edgewise.cli.tenant.reading import BadTenantOption, resources, subject, tenant_name
 from edgewise.kube.client import Client
-from edgewise.kube.config import load_access
 from edgewise.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from edgewise.kube.kinds.core import Namespace
 from edgewise.runtime.errors import Unavailable
@@ -36,27 +34,10 @@ CLAIM = "default"
 POLL_SECONDS = 0.1
 DEEPEST = 64
 
-Kubeconfig = Annotated[
-    Path | None, typer.Option(help="The kubeconfig to use instead of the usual one.")
-]
-Context = Annotated[str | None, typer.Option(help="The context in it.")]
 Name = Annotated[str, typer.Argument(help="The name of the tenant.")]
 Timeout = Annotated[
     float, typer.Option(help="How many seconds to wait.", min=0.1, callback=countable)
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def act(
-    kubeconfig: Path | None, context: str | None, do: Callable[[Client], Awaitable[None]]
-) -> None:
-    async def run() -> None:
-        access = load_access(kubeconfig, context)
-        async with Client(access) as client:
-            with known_kinds("tenants", access.server):
-                await do(client)
-
-    asyncio.run(run())
 
 
 @app.command()
@@ -83,7 +64,7 @@ def create(
         await _until(client, name, State.ESTABLISHED, timeout)
         print(f"tenant {name} is established; its owners work in the namespace {name}")
 
-    act(kubeconfig, context, do)
+    act_as(kubeconfig, context, None, do)
 
 
 async def make(client: Client, name: str, spec: TenantSpec, shared: dict[str, int | str]) -> None:
@@ -138,7 +119,7 @@ def list_(as_json: AsJson = False, kubeconfig: Kubeconfig = None, context: Conte
                 table(("NAME", "OWNER", "STATE", "PARENT"), [tuple(row.values()) for row in rows])
             )
 
-    act(kubeconfig, context, do)
+    act_as(kubeconfig, context, None, do)
 
 
 @app.command()
@@ -154,7 +135,7 @@ def tree(
         print(name)
         await _branches(client, name, "", DEEPEST)
 
-    act(kubeconfig, context, do)
+    act_as(kubeconfig, context, None, do)
 
 
 async def _there(client: Client, name: str) -> None:
@@ -188,7 +169,7 @@ def disable(
     name: Name, timeout: Timeout = 60.0, kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
     """Take all rights from a tenant's people and accounts. Nothing is deleted, pods run on."""
-    act(kubeconfig, context, lambda client: _switch(client, name, False, timeout))
+    act_as(kubeconfig, context, None, lambda client: _switch(client, name, False, timeout))
 
 
 @app.command()
@@ -196,7 +177,7 @@ def enable(
     name: Name, timeout: Timeout = 60.0, kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
     """Give a disabled tenant's people and accounts their rights back."""
-    act(kubeconfig, context, lambda client: _switch(client, name, True, timeout))
+    act_as(kubeconfig, context, None, lambda client: _switch(client, name, True, timeout))
 
 
 @app.command()
@@ -221,7 +202,7 @@ def delete(
         await _gone(client, name, timeout)
         print(f"tenant {name} is deleted")
 
-    act(kubeconfig, context, do)
+    act_as(kubeconfig, context, None, do)
 
 
 @app.command()
@@ -251,7 +232,7 @@ def quota(
         for namespace in status.over:
             print(f"{namespace} uses more than it holds")
 
-    act(kubeconfig, context, do)
+    act_as(kubeconfig, context, None, do)
 
 
 def _quota(name: str, shared: dict[str, int | str]) -> TenantResourceQuota:

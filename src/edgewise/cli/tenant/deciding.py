@@ -12,7 +12,8 @@ from edgewise.api.tenancy_requests import (
     RoleRequest,
     TenantRequest,
 )
-from edgewise.cli.tenant.acting import ActAs, Context, Kubeconfig, Namespace, act_as
+from edgewise.cli.options import Context, Kubeconfig
+from edgewise.cli.tenant.acting import ActAs, Namespace, act_as
 from edgewise.cli.tenant.reading import BadTenantOption
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound

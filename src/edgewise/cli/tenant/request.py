@@ -18,7 +18,8 @@ from edgewise.api.tenancy_requests import (
     TenantRequest,
     TenantRequestSpec,
 )
-from edgewise.cli.tenant.acting import ActAs, Context, Kubeconfig, Namespace, act_as
+from edgewise.cli.options import Context, Kubeconfig
+from edgewise.cli.tenant.acting import ActAs, Namespace, act_as
 from edgewise.cli.tenant.reading import BadTenantOption, moment, resources, tenant_name
 from edgewise.kube.client import Client
 from edgewise.kube.objects import ObjectMeta

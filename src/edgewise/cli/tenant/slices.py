@@ -20,9 +20,10 @@ from edgewise.api.tenancy_slices import (
     SliceSpec,
     SliceState,
 )
+from edgewise.cli.options import AsJson, Context, Kubeconfig
 from edgewise.cli.session.text import table
-from edgewise.cli.tenant.acting import ActAs, Context, Kubeconfig, act_as
-from edgewise.cli.tenant.commands import AsJson, Timeout
+from edgewise.cli.tenant.acting import ActAs, act_as
+from edgewise.cli.tenant.commands import Timeout
 from edgewise.cli.tenant.reading import BadTenantOption, moment, resources, tenant_name
 from edgewise.kube.client import Client
 from edgewise.kube.errors import Forbidden, NotFound

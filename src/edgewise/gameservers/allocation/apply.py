@@ -29,7 +29,7 @@ _SILENCE = (Unreachable, ServerError)
 LINE_SUFFIX = ".waiting"
 
 
-class Taken(Exception):
+class AllocationTaken(Exception):
     """Another one was faster: the name is taken, or the object has changed or is gone."""
 
 
@@ -45,11 +45,11 @@ class Writer:
         self._namespace = namespace
 
     async def create(self, name: str, spec: AllocationSpec) -> Allocation:
-        """Take a server, or a place in the line. Taken if another one has it."""
+        """Take a server, or a place in the line. AllocationTaken if another one has it."""
         try:
             return await self._client.create(Allocation.named(name, self._namespace, spec=spec))
         except AlreadyExists:
-            raise Taken from None
+            raise AllocationTaken from None
         except Forbidden as error:
             # In a namespace that is being deleted nothing can be created.
             raise NothingTaken(f"no server can be taken now: {error}") from error
@@ -87,21 +87,21 @@ class Writer:
                 Allocation, meta.name, meta.namespace, body=body, subresource="status"
             )
         except (Conflict, NotFound):
-            raise Taken from None
+            raise AllocationTaken from None
         except TooManyRequests as error:
             raise ClusterBusy from error
         except _SILENCE as error:
             raise GamesUnreachable from error
 
     async def drop(self, allocation: Allocation) -> None:
-        """Delete this version, of which nobody was told. Taken if it has changed meanwhile."""
+        """Delete this version, of which nobody was told; AllocationTaken if there is a newer."""
         await self._delete(allocation, allocation.metadata.resource_version)
 
     async def release(self, allocation: Allocation) -> None:
         """End it, whatever became of it; its successor of the same name stays."""
         try:
             await self._delete(allocation, None)
-        except Taken:
+        except AllocationTaken:
             return
 
     async def _delete(self, allocation: Allocation, version: str | None) -> None:
@@ -113,7 +113,7 @@ class Writer:
         except NotFound:
             return
         except Conflict:
-            raise Taken from None
+            raise AllocationTaken from None
         except Forbidden as error:
             raise Refused(f"{meta.name} is not given back: {error}") from error
         except TooManyRequests as error:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from edgewise.api.games import Allocation, AllocationSpec, WaitingInLine, WaitingSelector
-from edgewise.gameservers.allocation.apply import Taken, Writer, line_name
+from edgewise.gameservers.allocation.apply import AllocationTaken, Writer, line_name
 from edgewise.gameservers.allocation.choice import Candidate
 from edgewise.gameservers.allocation.errors import GamesUnreachable, NoServerFree
 from edgewise.gameservers.allocation.idle_servers import IdleServers
@@ -156,7 +156,7 @@ class Claims:
         with self.idle.claiming(candidate.name):
             try:
                 own = await self.writer.create(candidate.name, spec_of(key, candidate, wish))
-            except Taken:
+            except AllocationTaken:
                 self.idle.lose(candidate.name)
                 return None
             await self._see(own)
@@ -170,7 +170,7 @@ class Claims:
         if not stands(own, of_match):
             try:
                 await self.writer.drop(own)
-            except Taken:
+            except AllocationTaken:
                 # Another replica has made sure of it: the earlier one was released meanwhile.
                 await self.matches.moved_on(own, SEEN_SECONDS)
             return None
@@ -196,7 +196,7 @@ class Claims:
         else:
             try:
                 current = await self.writer.confirm(known)
-            except Taken:
+            except AllocationTaken:
                 await self.matches.moved_on(known, SEEN_SECONDS)
                 return None
         if current.spec.acknowledge_seconds and not current.status.acknowledged:
@@ -223,7 +223,7 @@ class Claims:
                     # Written down here, or another replica could take it back.
                     return await self.writer.confirm(current, stamp(self._clock()))
                 await self.writer.drop(current)
-            except Taken:
+            except AllocationTaken:
                 continue
             await self.matches.moved_on(own, SEEN_SECONDS)
             return None
@@ -246,7 +246,7 @@ class Claims:
         for _ in range(ATTEMPTS):
             try:
                 own = await self.writer.create(line_name(key), spec)
-            except Taken:
+            except AllocationTaken:
                 current = await self.writer.read(line_name(key))
                 if current is None:
                     continue

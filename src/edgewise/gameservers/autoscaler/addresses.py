@@ -28,21 +28,21 @@ MOST_OF_ONE = 4
 _LOW_32 = 0xFFFF_FFFF
 
 
-class Forbidden(OSError):
+class ForbiddenAddress(OSError):
     """The operator does not call this address. The text says why."""
 
 
 def check_address(text: str, *, local: bool) -> None:
-    """Raise Forbidden for an address that nobody may have called; `local` allows all."""
+    """Raise ForbiddenAddress for an address that nobody may have called; `local` allows all."""
     if local:
         return
     address = _behind(ipaddress.ip_address(text.partition("%")[0]))
     if address.is_loopback:
-        raise Forbidden("it leads to the operator's own machine (loopback)")
+        raise ForbiddenAddress("it leads to the operator's own machine (loopback)")
     if address.is_link_local or address in _METADATA:
-        raise Forbidden("it leads to a link-local or metadata address")
+        raise ForbiddenAddress("it leads to a link-local or metadata address")
     if address.is_unspecified or address.is_multicast or address.is_reserved:
-        raise Forbidden("it leads to no single machine")
+        raise ForbiddenAddress("it leads to no single machine")
 
 
 def _behind(address: Address) -> Address:

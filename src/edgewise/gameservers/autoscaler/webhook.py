@@ -18,7 +18,7 @@ from yarl import URL
 
 from edgewise.api.games import WebhookPolicy, WebhookService
 from edgewise.gameservers.autoscaler.addresses import (
-    Forbidden,
+    ForbiddenAddress,
     GuardedResolver,
     Lookups,
     check_address,
@@ -225,8 +225,8 @@ def read_answer(body: bytes) -> Said | Trouble:
 
 def _trouble_of(error: Exception) -> Trouble:
     # A name that is looked up is refused inside of the connection.
-    refused = error if isinstance(error, Forbidden) else error.__cause__
-    if isinstance(refused, Forbidden):
+    refused = error if isinstance(error, ForbiddenAddress) else error.__cause__
+    if isinstance(refused, ForbiddenAddress):
         return Trouble("Forbidden", f"the operator does not call this webhook: {refused}")
     if isinstance(error, aiohttp.InvalidURL):
         return Trouble("BadUrl", "policy.webhook.url names no host that could be called")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from edgewise.api.games import Allocation
-from edgewise.gameservers.allocation.apply import Taken
+from edgewise.gameservers.allocation.apply import AllocationTaken
 from edgewise.gameservers.allocation.claiming import Claims
 from edgewise.gameservers.allocation.line import deadline_of, plan_for
 from edgewise.gameservers.allocation.matches import ANYTHING
@@ -121,7 +121,7 @@ class Duties:
         try:
             # If it has changed since, the next look decides.
             await self._claims.writer.drop(allocation)
-        except Taken:
+        except AllocationTaken:
             return
         spec = allocation.spec
         if self._games.game(spec.game) is not None:

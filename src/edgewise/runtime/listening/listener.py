@@ -271,6 +271,10 @@ class Lines:
             _log.warning(text, *values)
 
 
+class PortInUse(Exception):
+    """Another program listens where this one wants to."""
+
+
 def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.create_server((host, port), family=family, backlog=BACKLOG)

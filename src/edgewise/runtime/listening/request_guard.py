@@ -57,7 +57,7 @@ class Watcher(Protocol):
         """The connection is refused, and to be closed in so many seconds."""
 
 
-class TooLarge(Exception):
+class RequestTooLarge(Exception):
     def __init__(self, status: http.HTTPStatus, detail: str) -> None:
         super().__init__(detail)
         self.status = status
@@ -188,7 +188,7 @@ class RequestGuard(asyncio.BufferedProtocol):
             self._unfinished = 0 if self._moved else self._unfinished + len(data)
             if self._header_bytes + self._unfinished > self._limits.header_bytes:
                 raise self._too_large()
-        except TooLarge as error:
+        except RequestTooLarge as error:
             self._refuse(error.status, str(error))
             return False
         except httptools.HttpParserError as error:
@@ -213,7 +213,7 @@ class RequestGuard(asyncio.BufferedProtocol):
                 data = data[upgrade.args[0] :]
                 self._parser = self._new_parser()
             except httptools.HttpParserCallbackError as error:
-                if isinstance(error.__context__, TooLarge):
+                if isinstance(error.__context__, RequestTooLarge):
                     raise error.__context__ from None
                 raise
 
@@ -229,7 +229,7 @@ class RequestGuard(asyncio.BufferedProtocol):
         # Both frameworks stop reading while requests wait for their turn, but not within a read.
         self._begun += 1
         if self._begun > self._limits.at_once:
-            raise TooLarge(
+            raise RequestTooLarge(
                 http.HTTPStatus.TOO_MANY_REQUESTS,
                 f"more than {self._limits.at_once} requests came before one was answered",
             )
@@ -267,11 +267,13 @@ class RequestGuard(asyncio.BufferedProtocol):
 
     # What is too much.
 
-    def _too_large(self) -> TooLarge:
+    def _too_large(self) -> RequestTooLarge:
         most = self._limits.header_bytes
         if self._url_bytes > most:
-            return TooLarge(http.HTTPStatus.REQUEST_URI_TOO_LONG, f"the URL may have {most} bytes")
-        return TooLarge(
+            return RequestTooLarge(
+                http.HTTPStatus.REQUEST_URI_TOO_LONG, f"the URL may have {most} bytes"
+            )
+        return RequestTooLarge(
             http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
             f"the headers of a request may have {most} bytes and {self._limits.header_fields} "
             "fields in all",

@@ -40,7 +40,7 @@ from edgewise.kube.kinds.admission import (
 )
 from edgewise.kube.kinds.admission import Webhook as WebhookEntry
 from edgewise.kube.objects import Object
-from edgewise.runtime.listening.listener import ConnectionLimits, Limits
+from edgewise.runtime.listening.listener import ConnectionLimits, Limits, PortInUse
 from edgewise.runtime.listening.web_app import listening
 from edgewise.runtime.webhooks.admission import (
     Denied,
@@ -66,10 +66,6 @@ LIMITS = Limits(
 )
 
 _log = logging.getLogger(__name__)
-
-
-class PortInUse(Exception):
-    """Somebody else listens where the webhook server wants to."""
 
 
 class Webhook(msgspec.Struct, Generic[T], frozen=True, kw_only=True):

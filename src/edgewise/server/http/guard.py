@@ -10,7 +10,7 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from edgewise.runtime.budgets import Budgets
-from edgewise.server.http.problems import Forbidden, TooMany
+from edgewise.server.http.problems import NotAllowed, TooMany
 from edgewise.server.identity.authenticator import Authenticator
 from edgewise.server.identity.permissions import Action, Verdict, decide
 from edgewise.server.identity.principal import (
@@ -67,14 +67,14 @@ class Guard:
         action = self.action_of(handler)
         if action is None:
             # A route that forgot to say what it does is closed to everybody.
-            raise Forbidden("this cannot be done by anybody")
+            raise NotAllowed("this cannot be done by anybody")
         principal = await self.authenticate(connection)
         wait = self._budgets[principal.role].spend(str(principal))
         if wait:
             raise TooMany("too many requests: wait as long as Retry-After says", wait)
         connection.scope["state"]["principal"] = principal
         if decide(principal, action) is not Verdict.ALLOWED:
-            raise Forbidden(f"{with_article(principal.role)} may not {action}")
+            raise NotAllowed(f"{with_article(principal.role)} may not {action}")
 
     def action_of(self, handler: BaseRouteHandler) -> Action | None:
         """What a route does, if that is in the table."""

@@ -36,7 +36,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """Only where a client sits in another location than the one asked for: that one."""
 
 
-class Forbidden(Exception):
+class NotAllowed(Exception):
     """Known, and not allowed."""
 
 
@@ -67,7 +67,7 @@ KINDS = (
     ProblemKind(
         IdentityUnavailable, 503, "identity-unavailable", "Your token cannot be checked now"
     ),
-    ProblemKind(Forbidden, 403, "forbidden", "Not allowed"),
+    ProblemKind(NotAllowed, 403, "forbidden", "Not allowed"),
     ProblemKind(TooMany, 429, "too-many-requests", "Slow down"),
 )
 

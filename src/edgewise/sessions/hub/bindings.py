@@ -39,7 +39,7 @@ from edgewise.sessions.hub.records import Hub
 LONGEST_REASON = 1024
 
 
-class Taken(Exception):
+class BindingTaken(Exception):
     """Somebody else was faster; `binding` is how they left it, None if it is gone."""
 
     def __init__(self, binding: ClientBinding | None) -> None:
@@ -76,7 +76,7 @@ class Bindings:
     async def create(
         self, session: GlobalSession, client: str, *, state: BindingState, **fields: Any
     ) -> ClientBinding:
-        """Seat or queue a client that has no binding; Taken if it has one by now."""
+        """Seat or queue a client that has no binding; BindingTaken if it has one by now."""
         binding = ClientBinding(
             api_version=ClientBinding.KIND.api_version,
             kind=ClientBinding.KIND.kind,
@@ -100,13 +100,13 @@ class Bindings:
             self._lookups.forget(_key(session, client))
             return created
         except AlreadyExists:
-            raise Taken(await self.read(session, client)) from None
+            raise BindingTaken(await self.read(session, client)) from None
         except _SILENCE as error:
             # It may have been carried out, and then the next attempt finds it.
             raise HubUnreachable from error
 
     async def change(self, binding: ClientBinding, **fields: Any) -> ClientBinding:
-        """Change this version of a binding; Taken if there is a newer one."""
+        """Change this version of a binding; BindingTaken if there is a newer one."""
         if "state" in fields and fields["state"] is not binding.spec.state:
             fields.setdefault("since", self.now())
         spec = msgspec.structs.replace(binding.spec, **_bounded(fields))
@@ -126,12 +126,12 @@ class Bindings:
                 },
             )
         except (Conflict, NotFound):
-            raise Taken(await self._current(binding)) from None
+            raise BindingTaken(await self._current(binding)) from None
         except _SILENCE as error:
             raise HubUnreachable from error
 
     async def remove(self, binding: ClientBinding) -> None:
-        """End a binding; Taken if there is a newer version, and nothing if it is gone."""
+        """End a binding; BindingTaken if there is a newer version, and nothing if it is gone."""
         meta = binding.metadata
         try:
             await self._hub.client.delete(
@@ -146,7 +146,7 @@ class Bindings:
         except Conflict:
             current = await self._current(binding)
             if current is not None and current.metadata.uid == meta.uid:
-                raise Taken(current) from None
+                raise BindingTaken(current) from None
         except _SILENCE as error:
             raise HubUnreachable from error
 

@@ -18,7 +18,7 @@ from msgspec import Meta
 from edgewise.api.global_sessions import BindingState, ClientBinding, GlobalSession
 from edgewise.kube.errors import ApiError, KubeError
 from edgewise.runtime.errors import NotThere, Refused, ServiceError, Unacceptable, Unavailable
-from edgewise.sessions.hub.bindings import Bindings, Taken, unanswered
+from edgewise.sessions.hub.bindings import Bindings, BindingTaken, unanswered
 from edgewise.sessions.hub.choosing.ranking import Candidate, Choice, Obstacle, Ranking, rank
 from edgewise.sessions.hub.errors import AlreadySeated, HubUnreachable, NoPlace
 from edgewise.sessions.hub.hub_view import HubView
@@ -88,7 +88,7 @@ class Joining:
                 if known is None:
                     return await self._enter(session, client, wish, unfit)
                 return await self._resume(session, known, wish, unfit)
-            except Taken as taken:
+            except BindingTaken as taken:
                 known = taken.binding
             except NotHere as error:
                 unfit[error.cluster] = str(error)
@@ -320,7 +320,7 @@ class Joining:
         while binding is not None:
             try:
                 await self._bindings.remove(binding)
-            except Taken as taken:
+            except BindingTaken as taken:
                 binding = taken.binding
                 continue
             await self._take_out(binding.spec.location, binding)
@@ -345,7 +345,7 @@ class Joining:
                 return binding
             try:
                 binding = await self._bindings.change(binding, state=wanted)
-            except Taken as taken:
+            except BindingTaken as taken:
                 binding = taken.binding
                 continue
             await self._tell(session, binding, connected=connected)

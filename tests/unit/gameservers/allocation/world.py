@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from edgewise.api.games import Allocation, AllocationSpec, Server, ServerSpec
-from edgewise.gameservers.allocation.apply import Taken, Writer
+from edgewise.gameservers.allocation.apply import AllocationTaken, Writer
 from edgewise.gameservers.allocation.claiming import Claims
 from edgewise.gameservers.allocation.errors import GamesUnreachable, NoServerFree
 from edgewise.gameservers.allocation.idle_servers import IdleServers
@@ -214,7 +214,7 @@ class Replica:
                 continue
             try:
                 await self.writer.drop(removal.allocation)
-            except (Taken, GamesUnreachable):
+            except (AllocationTaken, GamesUnreachable):
                 continue
 
     def _begin(self, work: Any) -> None:

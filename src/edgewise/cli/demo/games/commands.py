@@ -5,10 +5,9 @@ import time
 
 import typer
 
-from edgewise.cli.demo.commands import own_name, why_not_real
 from edgewise.cli.demo.games.play import NAMESPACE, Play
 from edgewise.cli.demo.games.sample import check_sample, image
-from edgewise.cli.demo.play import DemoError
+from edgewise.cli.demo.own_cluster import on_own_cluster
 from edgewise.cli.demo.stage import Stage
 from edgewise.cli.progress import shown_progress
 from edgewise.domain import cluster_kinds, install_domains
@@ -18,34 +17,19 @@ from edgewise.local import clusters
 from edgewise.local.clusters import LocalCluster, LocalClusterSpec
 from edgewise.local.images.building import build_app
 from edgewise.local.images.load import load, nodes_of
-from edgewise.local.layout import Home
 from edgewise.local.platform import running_platform
 from edgewise.operator import DOMAINS
 
 app = typer.Typer()
 
-PART = "games"
+CLUSTER = "games"
 
 
 @app.command()
 def demo() -> None:
     """Start a cluster, play a game on it while its version changes, and take it all down again."""
     check_sample()
-    if trouble := why_not_real():
-        raise DemoError(f"players need real pods, and so real nodes: {trouble}")
-    with own_name() as name:
-        cluster = f"{name}-{PART}"
-        take_down(cluster)
-        try:
-            asyncio.run(show(cluster))
-        finally:
-            take_down(cluster)
-            print("\nThe cluster is taken down; nothing of it is left.", flush=True)
-
-
-def take_down(name: str) -> None:
-    if Home.of(name).path.exists():
-        clusters.down(name)
+    on_own_cluster(CLUSTER, show)
 
 
 async def show(name: str) -> None:

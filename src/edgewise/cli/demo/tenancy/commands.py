@@ -1,12 +1,10 @@
 """`edgewise demo tenancy`: two tenants that do not trust each other, on real nodes."""
 
-import asyncio
 import contextlib
 
 import typer
 
-from edgewise.cli.demo.commands import own_name, why_not_real
-from edgewise.cli.demo.play import DemoError
+from edgewise.cli.demo.own_cluster import on_own_cluster
 from edgewise.cli.demo.stage import Stage
 from edgewise.cli.demo.tenancy.people import People
 from edgewise.cli.demo.tenancy.play import ACTS, Play
@@ -14,7 +12,6 @@ from edgewise.cli.progress import shown_progress
 from edgewise.domain import install_domains
 from edgewise.local import clusters
 from edgewise.local.clusters import LocalCluster, LocalClusterSpec
-from edgewise.local.layout import Home
 from edgewise.local.platform import running_platform
 from edgewise.tenancy.domain import TENANCY
 
@@ -27,22 +24,7 @@ app = typer.Typer()
 @app.command()
 def demo() -> None:
     """Start a cluster with two tenants, and show what each has for itself."""
-    trouble = why_not_real()
-    if trouble:
-        raise DemoError(f"this demo needs real nodes, and they cannot be had here: {trouble}")
-    with own_name() as name:
-        cluster = f"{name}-{CLUSTER}"
-        take_down(cluster)  # what a killed demo left
-        try:
-            asyncio.run(show(cluster))
-        finally:
-            take_down(cluster)
-            print("\nThe cluster is taken down; nothing of it is left.", flush=True)
-
-
-def take_down(cluster: str) -> None:
-    if Home.of(cluster).path.exists():
-        clusters.down(cluster)
+    on_own_cluster(CLUSTER, show)
 
 
 async def show(name: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from edgewise.cli.numbers import countable
-from edgewise.cli.tenant.acting import Context, Kubeconfig
+from edgewise.cli.options import Context, Kubeconfig
 from edgewise.cli.tenant.doctor.finding import Finding
 from edgewise.cli.tenant.doctor.pieces import examine
 from edgewise.cli.tenant.doctor.trial import NOT_TRIED, image_for, try_out

@@ -17,7 +17,7 @@ from edgewise.gameservers.allocation.request import END
 from edgewise.gameservers.hub.objects import KINDS, NewObject, Objects, ObjectView
 from edgewise.kube.objects import Object
 from edgewise.server.http.guard import principal_of
-from edgewise.server.http.problems import Forbidden
+from edgewise.server.http.problems import NotAllowed
 from edgewise.server.identity.permissions import Verdict, decide
 from edgewise.server.identity.principal import with_article
 from edgewise.server.routes.games import actions
@@ -81,7 +81,7 @@ def object_routes(server: RouteContext) -> list[Router]:
 def _check_force(request: Request[Any, Any, Any], force: bool) -> None:
     principal = principal_of(request)
     if force and decide(principal, actions.FORCE_DELETION) is not Verdict.ALLOWED:
-        raise Forbidden(f"{with_article(principal.role)} may not {actions.FORCE_DELETION}")
+        raise NotAllowed(f"{with_article(principal.role)} may not {actions.FORCE_DELETION}")
 
 
 def _routes(server: RouteContext, objects: Objects, kind: type[Object]) -> Router:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgewise.api.global_sessions import GlobalSession
 from edgewise.runtime.errors import NotThere
 from edgewise.server.http.guard import Connection, principal_of
-from edgewise.server.http.problems import Forbidden
+from edgewise.server.http.problems import NotAllowed
 from edgewise.server.identity.permissions import Action, Subject, Verdict, decide
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated, with_article
 from edgewise.sessions.hub.removals import last_removal
@@ -30,7 +30,7 @@ def admit(
         )
     match decide(principal, action, subject):
         case Verdict.FORBIDDEN:
-            raise Forbidden(f"{with_article(principal.role)} may not {action} for somebody else")
+            raise NotAllowed(f"{with_article(principal.role)} may not {action} for somebody else")
         case Verdict.ALLOWED if session is not None:
             return session
         case _:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from edgewise.api.global_sessions import BindingState, ClientBinding
-from edgewise.sessions.hub.bindings import Bindings, Taken
+from edgewise.sessions.hub.bindings import Bindings, BindingTaken
 from edgewise.sessions.hub.duties.several import for_each
 from edgewise.sessions.hub.hub_view import HubView
 from edgewise.sessions.hub.joining import Joining
@@ -68,7 +68,7 @@ class DisconnectedClients:
     async def _end(self, binding: ClientBinding) -> None:
         try:
             await self._bindings.remove(binding)
-        except Taken:
+        except BindingTaken:
             return  # it came back
         _log.info("%s of %s did not come back", binding.spec.client, binding.spec.session)
         # The repair takes it out of its cluster.

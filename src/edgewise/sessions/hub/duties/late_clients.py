@@ -25,7 +25,7 @@ from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.kube.errors import KubeError, NotFound
 from edgewise.kube.objects import Key
 from edgewise.runtime.budgets import Budgets
-from edgewise.sessions.hub.bindings import Bindings, Taken
+from edgewise.sessions.hub.bindings import Bindings, BindingTaken
 from edgewise.sessions.hub.choosing.degraded import Lessons
 from edgewise.sessions.hub.choosing.starting import (
     Move,
@@ -248,7 +248,7 @@ class LateClients:
             await self._bindings.change(
                 late.binding, tried=step.tried, rounds=step.rounds, retry=step.until, why=step.why
             )
-        except Taken:
+        except BindingTaken:
             return
 
     async def _still_waits(self, late: _Late, shown: dict[tuple[str, str], Session | None]) -> bool:

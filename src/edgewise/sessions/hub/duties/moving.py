@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from edgewise.api.global_sessions import BindingState, ClientBinding, GlobalSession
-from edgewise.sessions.hub.bindings import Bindings, Taken
+from edgewise.sessions.hub.bindings import Bindings, BindingTaken
 from edgewise.sessions.hub.choosing.ranking import Choice
 from edgewise.sessions.hub.joining import Joining, NotHere
 
@@ -39,7 +39,7 @@ async def move_on(
             if current.spec.state is not BindingState.SEATED:
                 return ""
             binding = current
-        except Taken:
+        except BindingTaken:
             return ""
         else:
             return choice.name

@@ -12,7 +12,7 @@ from edgewise.api.global_sessions import ClientBinding
 from edgewise.kube.errors import KubeError
 from edgewise.kube.objects import Key
 from edgewise.runtime.errors import ServiceError
-from edgewise.sessions.hub.bindings import Bindings, Taken
+from edgewise.sessions.hub.bindings import Bindings, BindingTaken
 from edgewise.sessions.hub.choosing.queueing import plan_queue
 from edgewise.sessions.hub.choosing.ranking import Choice
 from edgewise.sessions.hub.errors import HubUnreachable
@@ -53,7 +53,7 @@ class WaitingLine:
         if binding is not None:
             try:
                 await self._bindings.remove(binding)
-            except Taken:
+            except BindingTaken:
                 return
             _log.info("%s of %s waited in vain", binding.spec.client, binding.spec.session)
 
@@ -64,7 +64,7 @@ class WaitingLine:
             return
         try:
             await self._joining.move(session, binding, choice, only=binding.spec.only)
-        except (Taken, NotHere) as error:
+        except (BindingTaken, NotHere) as error:
             _log.debug("%s goes on waiting: %s", binding.spec.client, error)
         except HubUnreachable:
             raise

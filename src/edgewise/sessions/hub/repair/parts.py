@@ -20,7 +20,7 @@ from edgewise.kube.client import Patch
 from edgewise.kube.errors import Conflict, Invalid, NotFound
 from edgewise.kube.selectors import is_name, label_is
 from edgewise.runtime.keyed_workers import KeyedWorkers
-from edgewise.sessions.hub.bindings import Bindings, Taken
+from edgewise.sessions.hub.bindings import Bindings, BindingTaken
 from edgewise.sessions.hub.errors import HubUnreachable
 from edgewise.sessions.hub.hub_view import HubView
 from edgewise.sessions.hub.members import Member
@@ -155,7 +155,7 @@ class Repair:
     async def _drop(self, binding: ClientBinding) -> None:
         try:
             await self._bindings.remove(binding)
-        except Taken:
+        except BindingTaken:
             return  # somebody changed it: look again
 
     async def _release(self, session: GlobalSession) -> None:
