@@ -270,6 +270,8 @@ def at(text: str) -> float:
         ("30 1 * * *", "Europe/Lisbon", "2026-03-29T02:00:00", "2026-03-29T01:30:00"),
         # It goes back from 02:00 to 01:00: the first of the two.
         ("30 1 * * *", "Europe/Lisbon", "2026-10-25T12:00:00", "2026-10-25T00:30:00"),
+        # Also while the second one lasts.
+        ("30 1 * * *", "Europe/Lisbon", "2026-10-25T01:45:00", "2026-10-25T00:30:00"),
     ],
 )
 def test_when_a_cron_expression_last_came_due(cron: str, zone: str, now: str, due: str) -> None:
