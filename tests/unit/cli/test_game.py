@@ -35,6 +35,8 @@ from edgewise.cli.game.explain import Around, explain
 from edgewise.cli.game.views import view_fleet, view_game, view_server
 from edgewise.gameservers import names
 from edgewise.gameservers.outgoing import OUTGOING
+from edgewise.kube.documents import Listing
+from edgewise.kube.errors import AlreadyExists
 from edgewise.kube.objects import ObjectMeta
 
 NOW = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
@@ -218,3 +220,83 @@ async def test_a_server_that_is_not_free_is_waited_for() -> None:
     with pytest.raises(NoneFree):
         await waited(games, "chess", "m", 0.01)
     assert games.asked == 2
+
+
+class Shelf:
+    """Servers and Allocations of an API server, and what somebody else creates before us."""
+
+    def __init__(self, *servers: str, before: tuple[Allocation, ...] = ()) -> None:
+        self.revision = 100
+        self.servers = [server() for _ in servers]
+        for each, name in zip(self.servers, servers, strict=True):
+            each.metadata.name, each.metadata.uid = name, f"of-{name}"
+            each.metadata.namespace = "play"
+        self.allocations: dict[str, Allocation] = {}
+        self.before = list(before)  # one at each creation of ours
+
+    def put(self, made: Allocation) -> Allocation:
+        self.revision += 1
+        made.metadata.resource_version = str(self.revision)
+        made.metadata.uid = f"a{self.revision}"
+        self.allocations[made.metadata.name] = made
+        return made
+
+    async def create(self, made: Allocation) -> Allocation:
+        if self.before:
+            self.put(self.before.pop(0))
+        if made.metadata.name in self.allocations:
+            raise AlreadyExists(409, "AlreadyExists", "it is there")
+        return self.put(made)
+
+    async def get(self, kind: type[Any], name: str, namespace: str) -> Any:
+        if kind is GameType:
+            found = game()
+            found.status.current_fleet_name = "arena-v1"
+            return found
+        return next(each for each in self.servers if each.metadata.name == name)
+
+    async def list(self, kind: type[Any], namespace: str, labels: str = "") -> Listing[Any]:
+        items = self.servers if kind is Server else list(self.allocations.values())
+        return Listing(items=items, resource_version=str(self.revision))
+
+
+def retired(*servers: str) -> Allocation:
+    spec = AllocationSpec(
+        retires={name: f"of-{name}" for name in servers}, retired=True, fleet="arena-v1"
+    )
+    return Allocation.named(names.retiring(servers[0]), "play", spec=spec)
+
+
+def of_match(name: str, match: str = "final") -> Allocation:
+    spec = AllocationSpec(server_uid=f"of-{name}", game="arena", match=match)
+    return Allocation.named(name, "play", spec=spec)
+
+
+async def given(shelf: Shelf) -> str:
+    client: Any = shelf
+    return (await ClusterGames(client, "play").allocate("arena", "final")).name
+
+
+async def test_a_server_that_its_fleet_has_retired_is_given_to_nobody() -> None:
+    shelf = Shelf("a", "b")
+    shelf.put(retired("a"))
+    assert await given(shelf) == "b"
+    assert "a" not in shelf.allocations
+    shelf.put(retired("b"))
+    assert await given(shelf) == "b", "the match was earlier, and has it"
+
+
+async def test_a_server_that_its_fleet_retires_meanwhile_is_given_to_nobody() -> None:
+    assert await given(Shelf("a", "b", before=(retired("a"),))) == "b"
+    with pytest.raises(NoneFree):
+        await given(Shelf("a", before=(retired("a"),)))
+
+
+async def test_of_two_who_ask_for_a_match_at_once_both_get_what_was_taken_first() -> None:
+    shelf = Shelf("a", "b", before=(of_match("b"),))
+    assert await given(shelf) == "b"
+    assert await given(shelf) == "b"
+
+
+async def test_a_server_that_another_match_took_meanwhile_is_passed_over() -> None:
+    assert await given(Shelf("a", "b", before=(of_match("a", "other"),))) == "b"
