@@ -16,8 +16,15 @@ WHAT = st.sampled_from([0] * 4 + [2] * 8 + [8] * 5 + [5, 6, 7, 10, 10, 10, 11, 1
 STEPS = st.lists(st.tuples(WHAT, st.sampled_from([0, 1, 0, 1, 2, 3, 4, 5, 6, 7])), max_size=60)
 
 
-async def play(steps: list[tuple[int, int]]) -> World:
-    world = World(servers=4, replicas=2)
+# The same with games that have to acknowledge, which they do, or not in time.
+WITH_GAMES = st.lists(
+    st.tuples(st.one_of(WHAT, st.sampled_from([14, 14, 14, 15, 15, 16])), st.integers(0, 7)),
+    max_size=60,
+)
+
+
+async def play(steps: list[tuple[int, int]], acknowledge: str) -> World:
+    world = World(servers=4, replicas=2, acknowledge=acknowledge)
     for what, number in steps:
         replica = world.replicas[number % 2]
         match = MATCHES[number // 2 % 2]
@@ -42,8 +49,20 @@ async def play(steps: list[tuple[int, int]]) -> World:
             operate(world, number)
         elif what == 13:
             world.operator.start()
+        else:
+            acknowledge_or_not(world, what, number)
         await world.pause()
     return world
+
+
+def acknowledge_or_not(world: World, what: int, number: int) -> None:
+    replica = world.replicas[number % 2]
+    if what == 14:
+        world.acknowledge(number)
+    elif what == 15:
+        replica.hear()
+    elif what == 16:
+        replica.matches.time_up()
 
 
 def operate(world: World, number: int) -> None:
@@ -68,11 +87,12 @@ def valid(told: Told, world: World) -> bool:
     return any(not any(one.born <= at < one.died for one in earlier) for at in moments)
 
 
-async def check(steps: list[tuple[int, int]]) -> None:
-    world = await play(steps)
-    await world.settle()
+async def check(steps: list[tuple[int, int]], acknowledge: str = "0s") -> None:
+    world = await play(steps, acknowledge)
+    await world.settle(answering=False)
     for told in world.told:
         life = world.api.lives[told.uid]
+        assert told.known, f"{told} was told before its game acknowledged it"
         assert not life.dropped, f"{told} was told, and dropped"
         assert valid(told, world), f"{told} was not what the match had"
     world.operator.remove()
@@ -129,3 +149,27 @@ def assert_none_removed(world: World) -> None:
 @example(steps=[(0, 0), (0, 2), (12, 1), (6, 0), (2, 0), (8, 5), (12, 5), (12, 6), (0, 1)])
 def test_whatever_happens_a_match_has_one_server(steps: list[tuple[int, int]]) -> None:
     asyncio.run(check(steps))
+
+
+@settings(max_examples=100)
+@given(steps=WITH_GAMES)
+# Its game is heard by one replica only, which answers; then the other one's time is up.
+@example(
+    steps=[
+        *[(0, 0), (2, 0), (8, 4), (8, 5), (0, 1), (2, 0), (14, 1), (14, 3)],
+        *[(15, 0), (2, 0), (16, 1), (2, 0), (2, 0)],
+    ]
+)
+# The same, and the other one was about to drop it before.
+@example(
+    steps=[
+        *[(0, 0), (2, 0), (8, 4), (8, 5), (0, 1), (2, 0), (14, 1), (14, 3)],
+        *[(16, 1), (2, 0), (15, 0), (2, 1), (2, 1), (2, 0)],
+    ]
+)
+# A replica dies after its creation; the game acknowledges what nobody waits for any more.
+@example(steps=[(0, 0), (6, 0), (14, 1), (14, 3), (8, 5), (0, 1), (2, 0), (15, 1), (11, 1)])
+def test_nobody_is_told_of_a_server_before_its_game_has_acknowledged_the_match(
+    steps: list[tuple[int, int]],
+) -> None:
+    asyncio.run(check(steps, acknowledge="10s"))
