@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from edgewise.api.games import (
     Allocation,
@@ -29,10 +33,11 @@ from edgewise.api.games import (
     ServerStatus,
     ShutdownAsked,
 )
+from edgewise.cli.game import commands
 from edgewise.cli.game.cluster import ClusterGames, GameError, NoneFree
 from edgewise.cli.game.commands import changes, checked, games_table, servers_table, waited
 from edgewise.cli.game.explain import Around, explain
-from edgewise.cli.game.views import view_fleet, view_game, view_server
+from edgewise.cli.game.views import ServerView, view_fleet, view_game, view_server
 from edgewise.gameservers import names
 from edgewise.gameservers.outgoing import OUTGOING
 from edgewise.kube.documents import Listing
@@ -300,3 +305,61 @@ async def test_of_two_who_ask_for_a_match_at_once_both_get_what_was_taken_first(
 
 async def test_a_server_that_another_match_took_meanwhile_is_passed_over() -> None:
     assert await given(Shelf("a", "b", before=(of_match("a", "other"),))) == "b"
+
+
+# The commands themselves ----------------------------------------------------------------------
+
+
+class Asked(ClusterGames):
+    """One server, which its game keeps for as long as it likes."""
+
+    def __init__(self, *, looks: int) -> None:
+        self.looks = looks  # until it is gone
+        self.retired: list[str] = []
+
+    async def retire(self, name: str) -> None:
+        self.retired.append(name)
+
+    async def is_there(self, name: str) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
+
+    async def around(self, name: str) -> Around:
+        return Around(server=server("Draining", shutdown=ASKED), fleet=fleet())
+
+    async def follow(self, game: str = "") -> AsyncGenerator[dict[str, ServerView], None]:
+        for state in ("Ready", "Allocated"):
+            yield {"arena-v1-0": view_server(server(state), None)}
+        yield {}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, games: ClusterGames, *words: str) -> Result:
+    @contextlib.asynccontextmanager
+    async def cluster(*_: object) -> AsyncIterator[ClusterGames]:
+        yield games
+
+    monkeypatch.setattr(commands, "cluster_games", cluster)
+    monkeypatch.setattr(commands, "LOOK_EVERY", 0.001)
+    return CliRunner().invoke(commands.app, words)
+
+
+def test_a_server_is_drained_and_waited_for_if_one_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    games = Asked(looks=99)
+    done = run(monkeypatch, games, "drain", "arena-v1-0")
+    assert (done.exit_code, done.stdout) == (0, "arena-v1-0 is asked to end\n")
+    assert games.retired == ["arena-v1-0"]
+    done = run(monkeypatch, Asked(looks=3), "drain", "arena-v1-0", "--wait", "60")
+    assert (done.exit_code, done.stdout) == (0, "arena-v1-0 is gone\n")
+
+
+def test_a_server_that_does_not_go_in_time_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, Asked(looks=10**9), "drain", "arena-v1-0", "--wait", "0.01")
+    assert done.exit_code != 0
+    assert "arena-v1-0 is still there after 0.01 s." in str(done.exception)
+    assert "Its game has not allowed it yet" in str(done.exception)
+
+
+def test_a_watch_prints_a_line_for_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, Asked(looks=0), "watch", "arena")
+    words = [line.split(maxsplit=1)[1] for line in done.stdout.splitlines()]
+    assert words == ["arena-v1-0 Ready", "arena-v1-0 Allocated", "arena-v1-0 is gone"]
