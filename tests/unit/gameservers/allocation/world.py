@@ -8,6 +8,7 @@ comes. Each replica sees changes when the test shows them to it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -216,18 +217,29 @@ class Replica:
 
     # What it does -----------------------------------------------------------------------
 
-    def call(self, match: str) -> None:
-        self._begin(self._call(match))
+    def call(self, match: str, wait: int = 0) -> None:
+        self._begin(self._call(AllocationRequest(match=match, wait=wait)))
 
-    async def _call(self, match: str) -> None:
-        asked = self.world.api.revision
+    async def _call(self, wish: AllocationRequest) -> None:
+        match, asked = wish.match, self.world.api.revision
         try:
-            given = await self.claims.allocate(GAME, "arena", AllocationRequest(match=match))
+            given = await self.claims.allocate(GAME, "arena", wish)
         except (NoServerFree, GamesUnreachable):
+            return
+        if given.allocation.spec.waiting is not None:
             return
         uid, wanted = given.allocation.metadata.uid, given.allocation.spec.acknowledge_seconds
         known = not wanted or uid in self.world.acknowledged
         self.world.told.append(Told(match, uid, asked, self.world.api.revision, known))
+
+    def serve(self) -> None:
+        """As the leader does; for a while two may think that they lead."""
+        for waiting in self.matches.line(GAME.name):
+            self._begin(self._serve(waiting))
+
+    async def _serve(self, waiting: Allocation) -> None:
+        with contextlib.suppress(GamesUnreachable):
+            await self.claims.serve(GAME, waiting)
 
     def clean(self) -> None:
         self._begin(self._clean())
