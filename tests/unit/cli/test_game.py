@@ -41,7 +41,7 @@ from edgewise.cli.game.views import ServerView, view_fleet, view_game, view_serv
 from edgewise.gameservers import names
 from edgewise.gameservers.outgoing import OUTGOING
 from edgewise.kube.documents import Listing
-from edgewise.kube.errors import AlreadyExists
+from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.objects import ObjectMeta
 
 NOW = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
@@ -145,7 +145,7 @@ ASKED = ShutdownAsked(why="Deleted", since="2026-11-17T11:59:00Z", deadline="202
         ),
         (Around(server=server("Draining", shutdown=ASKED), pod=False), "Its pod is gone"),
         (Around(server=server(deleting=True)), "has not asked its game yet"),
-        (Around(server=server(), allocation=taken(retired=True)), "taken it out of the fleet"),
+        (Around(server=server(), retired=True), "taken it out of the fleet"),
         (
             Around(server=server("Draining", shutdown=ASKED, allow_force_delete=True)),
             "does not wait for the game",
@@ -258,6 +258,8 @@ class Shelf:
             found = game()
             found.status.current_fleet_name = "arena-v1"
             return found
+        if kind is not Server:
+            raise NotFound(404, "NotFound", "it is not there")
         return next(each for each in self.servers if each.metadata.name == name)
 
     async def list(self, kind: type[Any], namespace: str, labels: str = "") -> Listing[Any]:
@@ -289,6 +291,21 @@ async def test_a_server_that_its_fleet_has_retired_is_given_to_nobody() -> None:
     assert "a" not in shelf.allocations
     shelf.put(retired("b"))
     assert await given(shelf) == "b", "the match was earlier, and has it"
+
+
+async def test_a_list_of_its_fleet_is_why_no_match_can_get_a_server() -> None:
+    shelf = Shelf("a", "b")
+    shelf.put(retired("a"))
+    client: Any = shelf
+    games = ClusterGames(client, "play")
+    assert (await games.around("a")).retired
+    assert not (await games.around("b")).retired
+    shelf.put(of_match("a"))  # too late
+    assert (await games.around("a")).retired
+    shelf.put(of_match("b"))
+    around = await games.around("b")
+    assert around.allocation is not None
+    assert not around.retired
 
 
 async def test_a_server_that_its_fleet_retires_meanwhile_is_given_to_nobody() -> None:

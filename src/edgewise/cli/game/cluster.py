@@ -102,9 +102,11 @@ class ClusterGames:
         except NotFound:
             raise GameError(await self._unknown("server", name)) from None
         labels = server.metadata.labels
+        hold = hold_of(server, await self._allocations())
         return Around(
             server=server,
-            allocation=await self._maybe(Allocation, name),
+            allocation=hold.allocation,
+            retired=hold.retired,
             fleet=await self._maybe(Fleet, labels.get(names.FLEET, "")),
             game=await self._maybe(GameType, labels.get(names.TYPE, "")),
             pod=await self._maybe(Pod, names.pod_of(name)) is not None,
