@@ -25,6 +25,7 @@ from edgewise.agents.reports.program import ReportsCollector
 from edgewise.api.schema import field_descriptions
 from edgewise.cli.lazy import LazyGroup, load
 from edgewise.cli.main import COMMANDS, app
+from edgewise.gameservers.hub import metrics as game_hub_metrics
 from edgewise.gameservers.metrics import GameMetrics
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
@@ -320,6 +321,7 @@ async def metrics_page() -> str:
         server = [
             *mirrored,
             *own_of(server_metrics),
+            *own_of(game_hub_metrics),
             *own_of(request_ids),
             *registered(hub),
         ]

@@ -26,6 +26,7 @@ from edgewise.operator import DOMAINS
 from edgewise.testing.eventually import eventually
 from edgewise.testing.gateway_rig import LOOPBACK
 from edgewise.testing.ports import free_port
+from tests.integration.chart.games import games_live
 from tests.integration.chart.tenants import AT_OTHER_TIMES, tenants_live
 
 TOKEN = "a-token-that-is-only-for-tests"
@@ -218,6 +219,7 @@ async def test_with_the_charts_rights_sessions_live_and_end(
     kubelet = asyncio.create_task(Kubelet(client).run())
     try:
         await live(client)
+        await games_live(client, NAMESPACE)
         await tenants_live(client)
     finally:
         kubelet.cancel()
@@ -274,7 +276,7 @@ def needed_at_other_times(group, resource, verb):
         return True  # an apply that creates is written down as a patch
     if (group, resource) in OF_PLACEMENT or (resource, verb) == ("pods", "patch"):
         return True  # no placement is here; tests/e2e/placement has them
-    if group == "games.edgewise.dev" or (group, resource) in ELSEWHERE:
+    if (group, resource) in ELSEWHERE:
         return True
     if resource.endswith("/finalizers"):
         return True  # the API server asks for it on its own

@@ -9,17 +9,21 @@ import pytest
 import yaml
 
 from edgewise.api.exposure import PortClaim
+from edgewise.api.games import Allocation, Server
 from edgewise.api.sessions import Session, SessionTemplate
 from edgewise.domain import all_kinds
 from edgewise.exposure.seat_key import SEAT_KEY_SECRET
+from edgewise.gameservers import names as games
+from edgewise.gameservers.protection import budget
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
-from edgewise.kube.errors import NotFound
+from edgewise.kube.errors import Forbidden, NotFound
 from edgewise.kube.kinds.admission import ValidatingWebhookConfiguration
 from edgewise.kube.kinds.apps import Deployment
 from edgewise.kube.kinds.coordination import Lease
 from edgewise.kube.kinds.core import ConfigMap, Namespace, Pod, Secret, Service
 from edgewise.kube.kinds.extensions import CustomResourceDefinition
+from edgewise.kube.kinds.policy import PodDisruptionBudget
 from edgewise.operator import CERTIFICATES_SECRET, DOMAINS, LEASE
 from edgewise.sessions import names
 from edgewise.testing.eventually import eventually
@@ -50,6 +54,10 @@ UNANSWERED = [
         ],
     }
 ]
+
+
+# No administrator may end a game: the policy lets only Edgewise's own programs.
+AS_UNINSTALL = (("Impersonate-User", games.UNINSTALL_USER), ("Impersonate-Group", "system:masters"))
 
 
 class Remains:
@@ -104,11 +112,26 @@ class Remains:
         child = owned(session, {CHILD: "true"})
         await self.make(Service, "seat-x", metadata=child, spec={"ports": [{"port": 80}]})
         await self.make(ConfigMap, "bound", metadata=child)
+        await self.leave_a_match()
         for name in (CERTIFICATES_SECRET, SEAT_KEY_SECRET):
             await self.client.create(Secret.named(name, self.system))
         await self.client.patch(
             ValidatingWebhookConfiguration, "edgewise", body={"webhooks": UNANSWERED}
         )
+
+    async def leave_a_match(self):
+        """A game server that somebody plays on, with all that protects it."""
+        server = await self.make(
+            Server,
+            "match",
+            metadata={"finalizers": [games.SERVER_FINALIZER]},
+            spec={"pod": CONTAINERS},
+        )
+        protected = owned(server, {games.PROTECTED: "match"})
+        await self.make(Pod, games.pod_of("match"), metadata=protected, spec=RUNNING)
+        taken = {"serverUid": server["metadata"]["uid"], "match": "m"}
+        await self.make(Allocation, "match", spec=taken)
+        await self.client.create(budget(self.namespace))
 
     async def count(self, kind):
         where = self.namespace if kind.KIND.namespaced else None
@@ -121,19 +144,22 @@ class Remains:
 
     async def end(self):
         """For the next test, which looks at all namespaces."""
-        for kind in (SessionTemplate, Session, PortClaim, Lease, Service, ConfigMap, Pod):
-            where = self.namespace if kind.KIND.namespaced else None
-            for each in (await self.client.list(kind, where)).items:
-                name = each.metadata.name
-                if each.metadata.finalizers:
-                    await self.let_go()
-                with contextlib.suppress(NotFound):
-                    await self.client.delete(kind, name, where or "", grace_seconds=0)
+        access = msgspec.structs.replace(self.client.access, impersonation=AS_UNINSTALL)
+        kinds = (SessionTemplate, Session, PortClaim, Lease, Service, ConfigMap, Server, Allocation)
+        async with Client(access) as client:
+            for kind in (*kinds, PodDisruptionBudget, Pod):
+                where = self.namespace if kind.KIND.namespaced else None
+                for each in (await client.list(kind, where)).items:
+                    name = each.metadata.name
+                    if each.metadata.finalizers:
+                        await self.let_go(kind, name)
+                    with contextlib.suppress(NotFound):
+                        await client.delete(kind, name, where or "", grace_seconds=0)
 
-    async def let_go(self):
+    async def let_go(self, kind=SessionTemplate, name="room"):
         """Somebody else takes off the finalizer that is not ours."""
         body = {"metadata": {"finalizers": None}}
-        await self.client.patch(SessionTemplate, "room", self.namespace, body=body)
+        await self.client.patch(kind, name, self.namespace, body=body)
 
 
 def owned(owner, labels):
@@ -193,7 +219,11 @@ async def test_kept_sessions_wait_for_nobody(client, remains, hook):
     template = await client.get(SessionTemplate, "room", remains.namespace)
     assert template.metadata.finalizers == ["example.org/theirs"]
     assert not template.metadata.deleting
-    assert [await remains.count(kind) for kind in (Session, Pod, Lease, Service)] == [1, 3, 1, 1]
+    assert [await remains.count(kind) for kind in (Session, Pod, Lease, Service)] == [1, 4, 1, 1]
+    match = await client.get(Server, "match", remains.namespace)
+    assert match.metadata.finalizers == [], "nobody is there who would take it off later"
+    pod = await client.get(Pod, games.pod_of("match"), remains.namespace)
+    assert not pod.metadata.deleting
     assert await remains.secrets() == {SEAT_KEY_SECRET, "edgewise-control-token"}
     scaled = await client.get(Deployment, "edgewise-operator", remains.system)
     assert scaled.spec["replicas"] == 0
@@ -204,6 +234,12 @@ async def test_kept_sessions_wait_for_nobody(client, remains, hook):
 
 async def test_what_is_not_kept_is_deleted_with_all_that_belongs_to_it(client, remains, hook):
     await remains.leave()
+
+    async def protected():
+        with pytest.raises(Forbidden, match="delete the Server instead"):
+            await client.delete(Pod, games.pod_of("match"), remains.namespace)
+
+    await eventually(protected, within=20)
     removing = asyncio.create_task(hook(keep=False))
 
     async def kubelet():
@@ -214,7 +250,8 @@ async def test_what_is_not_kept_is_deleted_with_all_that_belongs_to_it(client, r
 
     await eventually(kubelet, within=30, every=0.1)
     assert "nothing is left of any session" in await removing
-    for kind in (Session, SessionTemplate, PortClaim, Lease, Service):
+    gone = (Session, SessionTemplate, PortClaim, Lease, Service)
+    for kind in (*gone, Server, Allocation, PodDisruptionBudget):
         assert await remains.count(kind) == 0, kind
     left = [each.metadata.name for each in (await client.list(Pod, remains.namespace)).items]
     assert left == ["theirs"], "a label alone makes a pod nobody's"

@@ -66,9 +66,12 @@ class Stage:
         self._stack = stack
         self.replicas: list[Running] = []
 
-    async def add_replica(self) -> Running:
+    async def add_replica(self, account: str = "") -> Running:
+        """With all rights, or as an account that has its own."""
         proxy = await self._stack.enter_async_context(FaultProxy(self.upstream).running())
         access = as_program(proxy.access, names.SERVER_USER)
+        if account:
+            access.impersonation = (("Impersonate-User", account),)
         client = await self._stack.enter_async_context(Client(access, timeout=5.0, connections=128))
         settings = Settings(
             namespace=self.namespace, patience=QUICK, replica=f"r{len(self.replicas)}"

@@ -25,6 +25,7 @@ from edgewise.runtime.manager import Election, Listen, Manager
 from edgewise.testing.domain_stage import DomainStage, Kubelets
 from edgewise.testing.eventually import eventually
 
+RBAC = "rbac.authorization.k8s.io"
 SIDECAR = "edgewise:test"
 POD = {"containers": [{"name": "game", "image": "game:1"}]}
 
@@ -119,6 +120,21 @@ class Stage(DomainStage):
 
     async def delete(self, kind: type[Object], name: str) -> None:
         await self.client.delete(kind, name, self.namespace)
+
+    async def grant(self, user: str, *rules: dict[str, Any]) -> None:
+        """Rights in this namespace, and nothing else anywhere."""
+        meta = {"name": user.replace(":", "-"), "namespace": self.namespace}
+        role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": meta}
+        await self.client.apply({**role, "rules": list(rules)})
+        await self.client.apply(
+            {
+                "apiVersion": f"{RBAC}/v1",
+                "kind": "RoleBinding",
+                "metadata": meta,
+                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": meta["name"]},
+                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+            }
+        )
 
     # Looking ------------------------------------------------------------------------
 

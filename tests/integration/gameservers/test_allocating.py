@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from prometheus_client import REGISTRY
 
 from edgewise.api.games import Allocation, AllocationSpec
 from edgewise.client import Edgewise, NotReady
@@ -90,11 +91,15 @@ async def test_with_none_free_it_is_429_or_a_place_in_the_line(scene: Scene) -> 
     repeated = await scene.allocate(scene.b, "m3", wait=60)
     assert (repeated.status, repeated.body["uid"]) == (202, third.body["uid"])
     # Who waits first is served first, and is told at whichever replica it asks.
+    waited = REGISTRY.get_sample_value("edgewise_games_wait_seconds_count") or 0
     waiting = asyncio.create_task(scene.b("GET", f"{PATH}/m2?wait=20"))
     gone = await scene.a("DELETE", f"{PATH}/m1?uid={held.body['uid']}")
     assert gone.status == 204
     served = await waiting
     assert (served.status, served.body["server"]) == (200, "one")
+    await eventually(
+        lambda: REGISTRY.get_sample_value("edgewise_games_wait_seconds_count") == waited + 1
+    )
     left = await scene.a("GET", f"{PATH}/m3")
     assert (left.status, left.body["place"]) == (202, 1)
     assert (await scene.a("DELETE", f"{PATH}/m3")).status == 204

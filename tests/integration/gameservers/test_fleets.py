@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
 from edgewise.api.games import Allocation, Fleet, Server
@@ -17,6 +18,7 @@ from edgewise.testing.eventually import eventually
 from tests.integration.gameservers.stage import Stage
 
 IDLE_MAY_GO = {"deletion": {"idle": "Allow"}}
+EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 
 async def scale(stage: Stage, replicas: int) -> None:
@@ -44,6 +46,8 @@ async def test_a_server_takes_three_writes_to_be_ready(stage: Stage) -> None:
         await stage.fleet(3)
         await stage.counts("Ready", 3)
         servers = await stage.servers()
+    told = await stage.client.request("GET", EVENTS.format(stage.namespace))
+    assert msgspec.json.decode(told)["items"] == [], "an Event would be a fourth write"
     for server in servers:
         # Created (generation 1) and one status: nothing else has touched it.
         managers = await stage.client.request(
@@ -58,7 +62,8 @@ async def test_fr10_a_fleet_removes_the_oldest_or_the_youngest_first_as_it_says(
     stage: Stage, age: str, first: int
 ) -> None:
     async with stage.operator():
-        await stage.fleet(4, server=IDLE_MAY_GO, scaling={"agePriority": age})
+        marks = {"labels": {"over": "yes"}, "annotations": {"why": "shrunk"}}
+        await stage.fleet(4, server=IDLE_MAY_GO, scaling={"agePriority": age}, overflow=marks)
         await stage.counts("Ready", 4)
         servers = sorted(
             await stage.servers(), key=lambda each: int(each.metadata.labels[names.NUMBER])
@@ -76,6 +81,11 @@ async def test_fr10_a_fleet_removes_the_oldest_or_the_youngest_first_as_it_says(
             assert [each.metadata.name for each in await stage.servers()] == [playing]
 
         await eventually(one_left)
+        # One above the number that cannot go yet is marked, so that its game can see it.
+        assert "over" not in (await stage.get(playing)).metadata.labels
+        await scale(stage, 0)
+        asked = (await stage.becomes("Draining", playing)).metadata
+        assert (asked.labels["over"], asked.annotations["why"]) == ("yes", "shrunk")
 
 
 async def test_fr11_a_fleet_recovers_when_servers_are_deleted_by_hand(stage: Stage) -> None:

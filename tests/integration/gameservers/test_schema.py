@@ -15,6 +15,24 @@ from edgewise.kube.objects import Object
 
 KINDS: tuple[type[Object], ...] = (Server, Fleet, GameType, GameAutoscaler, Allocation)
 POD = {"containers": [{"name": "game", "image": "game"}]}
+# As in the seed, whose manifests apply with another apiVersion.
+SEED_SERVER: dict[str, Any] = {
+    "timeout": "5m",
+    "allowForceDelete": False,
+    "pod": {
+        "containers": [
+            {
+                "name": "example-container",
+                "image": "nginx:latest",
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            }
+        ]
+    },
+}
+SEED_FLEET: dict[str, Any] = {
+    "scaling": {"replicas": 3, "prioritizeAllowed": True, "agePriority": "oldest_first"},
+    "spec": SEED_SERVER,
+}
 UDP = {"name": "play", "containerPort": 7000}
 HOOK = {"type": "webhook", "webhook": {"url": "http://scaler/scale"}}
 
@@ -59,7 +77,7 @@ def pod(**fields: Any) -> dict[str, Any]:
 
 
 TAKEN = {
-    "the manifest of a server in the seed": server(timeout="5m", allowForceDelete=False),
+    "the manifest of a server in the seed": body(Server, SEED_SERVER),
     "a server with nothing but a pod": server(),
     "a server with everything": server(
         ports=[UDP, {"name": "http", "protocol": "TCP", "policy": "Passthrough"}],
@@ -68,11 +86,9 @@ TAKEN = {
         timeout="1h30m",
         ready="SDK",
     ),
-    "the manifest of a fleet in the seed": fleet(
-        scaling={"replicas": 3, "prioritizeAllowed": True, "agePriority": "oldest_first"}
-    ),
+    "the manifest of a fleet in the seed": body(Fleet, SEED_FLEET),
     "a fleet that removes the newest first": fleet(scaling={"agePriority": "newest_first"}),
-    "the manifest of a game type in the seed": game(),
+    "the manifest of a game type in the seed": body(GameType, {"fleetSpec": SEED_FLEET}),
     "an autoscaler as in the seed": scaler(
         policy={
             "type": "webhook",

@@ -108,6 +108,16 @@ async def test_a_node_that_is_in_use_again_takes_the_question_back(
         assert (await stage.pod()).metadata.uid == pod
 
 
+NAMESAKE = "system:serviceaccount:elsewhere:edgewise-operator"
+
+
+async def delete_as(stage: Stage, user: str, group: str = "system:authenticated") -> None:
+    """As a dry run: only whether it would be let through."""
+    headers = {"Impersonate-User": user, "Impersonate-Group": group}
+    path = Pod.KIND.path(stage.namespace, "one-pod")
+    await stage.client.request("DELETE", path, headers=headers, params={"dryRun": "All"})
+
+
 async def test_the_pod_of_a_server_is_refused_to_everybody_but_the_operator(
     stage: Stage,
 ) -> None:
@@ -130,7 +140,21 @@ async def test_the_pod_of_a_server_is_refused_to_everybody_but_the_operator(
         )
     with pytest.raises(TooManyRequests):
         await stage.client.evict("one-pod", stage.namespace)
+    # A namesake of the operator who may delete pods, and has none of its other rights.
+    await stage.grant(NAMESAKE, {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]})
+
+    async def refused_by_the_policy() -> None:
+        with pytest.raises(Forbidden, match="delete the Server instead"):
+            await delete_as(stage, NAMESAKE)
+
+    await eventually(refused_by_the_policy)
     assert not (await stage.pod()).metadata.deleting
+    # kube-scheduler, if it were refused, would try again hundreds of times a second.
+    for program in ("system:kube-scheduler", names.OPERATOR_USER, names.UNINSTALL_USER):
+        await delete_as(stage, program, group="system:masters")
+    # Of a game that has ended nothing is left to protect.
+    await stage.kubelets.set_pod("one-pod", ready=False, phase="Failed")
+    await stage.client.delete(Pod, "one-pod", stage.namespace)
 
 
 async def test_an_allocation_is_refused_to_everybody_but_operator_and_server(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from edgewise.api.games import (
     Allocation,
@@ -29,12 +33,15 @@ from edgewise.api.games import (
     ServerStatus,
     ShutdownAsked,
 )
+from edgewise.cli.game import commands
 from edgewise.cli.game.cluster import ClusterGames, GameError, NoneFree
 from edgewise.cli.game.commands import changes, checked, games_table, servers_table, waited
 from edgewise.cli.game.explain import Around, explain
-from edgewise.cli.game.views import view_fleet, view_game, view_server
+from edgewise.cli.game.views import ServerView, view_fleet, view_game, view_server
 from edgewise.gameservers import names
 from edgewise.gameservers.outgoing import OUTGOING
+from edgewise.kube.documents import Listing
+from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.objects import ObjectMeta
 
 NOW = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
@@ -138,7 +145,7 @@ ASKED = ShutdownAsked(why="Deleted", since="2026-11-17T11:59:00Z", deadline="202
         ),
         (Around(server=server("Draining", shutdown=ASKED), pod=False), "Its pod is gone"),
         (Around(server=server(deleting=True)), "has not asked its game yet"),
-        (Around(server=server(), allocation=taken(retired=True)), "taken it out of the fleet"),
+        (Around(server=server(), retired=True), "taken it out of the fleet"),
         (
             Around(server=server("Draining", shutdown=ASKED, allow_force_delete=True)),
             "does not wait for the game",
@@ -218,3 +225,158 @@ async def test_a_server_that_is_not_free_is_waited_for() -> None:
     with pytest.raises(NoneFree):
         await waited(games, "chess", "m", 0.01)
     assert games.asked == 2
+
+
+class Shelf:
+    """Servers and Allocations of an API server, and what somebody else creates before us."""
+
+    def __init__(self, *servers: str, before: tuple[Allocation, ...] = ()) -> None:
+        self.revision = 100
+        self.servers = [server() for _ in servers]
+        for each, name in zip(self.servers, servers, strict=True):
+            each.metadata.name, each.metadata.uid = name, f"of-{name}"
+            each.metadata.namespace = "play"
+        self.allocations: dict[str, Allocation] = {}
+        self.before = list(before)  # one at each creation of ours
+
+    def put(self, made: Allocation) -> Allocation:
+        self.revision += 1
+        made.metadata.resource_version = str(self.revision)
+        made.metadata.uid = f"a{self.revision}"
+        self.allocations[made.metadata.name] = made
+        return made
+
+    async def create(self, made: Allocation) -> Allocation:
+        if self.before:
+            self.put(self.before.pop(0))
+        if made.metadata.name in self.allocations:
+            raise AlreadyExists(409, "AlreadyExists", "it is there")
+        return self.put(made)
+
+    async def get(self, kind: type[Any], name: str, namespace: str) -> Any:
+        if kind is GameType:
+            found = game()
+            found.status.current_fleet_name = "arena-v1"
+            return found
+        if kind is not Server:
+            raise NotFound(404, "NotFound", "it is not there")
+        return next(each for each in self.servers if each.metadata.name == name)
+
+    async def list(self, kind: type[Any], namespace: str, labels: str = "") -> Listing[Any]:
+        items = self.servers if kind is Server else list(self.allocations.values())
+        return Listing(items=items, resource_version=str(self.revision))
+
+
+def retired(*servers: str) -> Allocation:
+    spec = AllocationSpec(
+        retires={name: f"of-{name}" for name in servers}, retired=True, fleet="arena-v1"
+    )
+    return Allocation.named(names.retiring(servers[0]), "play", spec=spec)
+
+
+def of_match(name: str, match: str = "final") -> Allocation:
+    spec = AllocationSpec(server_uid=f"of-{name}", game="arena", match=match)
+    return Allocation.named(name, "play", spec=spec)
+
+
+async def given(shelf: Shelf) -> str:
+    client: Any = shelf
+    return (await ClusterGames(client, "play").allocate("arena", "final")).name
+
+
+async def test_a_server_that_its_fleet_has_retired_is_given_to_nobody() -> None:
+    shelf = Shelf("a", "b")
+    shelf.put(retired("a"))
+    assert await given(shelf) == "b"
+    assert "a" not in shelf.allocations
+    shelf.put(retired("b"))
+    assert await given(shelf) == "b", "the match was earlier, and has it"
+
+
+async def test_a_list_of_its_fleet_is_why_no_match_can_get_a_server() -> None:
+    shelf = Shelf("a", "b")
+    shelf.put(retired("a"))
+    client: Any = shelf
+    games = ClusterGames(client, "play")
+    assert (await games.around("a")).retired
+    assert not (await games.around("b")).retired
+    shelf.put(of_match("a"))  # too late
+    assert (await games.around("a")).retired
+    shelf.put(of_match("b"))
+    around = await games.around("b")
+    assert around.allocation is not None
+    assert not around.retired
+
+
+async def test_a_server_that_its_fleet_retires_meanwhile_is_given_to_nobody() -> None:
+    assert await given(Shelf("a", "b", before=(retired("a"),))) == "b"
+    with pytest.raises(NoneFree):
+        await given(Shelf("a", before=(retired("a"),)))
+
+
+async def test_of_two_who_ask_for_a_match_at_once_both_get_what_was_taken_first() -> None:
+    shelf = Shelf("a", "b", before=(of_match("b"),))
+    assert await given(shelf) == "b"
+    assert await given(shelf) == "b"
+
+
+async def test_a_server_that_another_match_took_meanwhile_is_passed_over() -> None:
+    assert await given(Shelf("a", "b", before=(of_match("a", "other"),))) == "b"
+
+
+# The commands themselves ----------------------------------------------------------------------
+
+
+class Asked(ClusterGames):
+    """One server, which its game keeps for as long as it likes."""
+
+    def __init__(self, *, looks: int) -> None:
+        self.looks = looks  # until it is gone
+        self.retired: list[str] = []
+
+    async def retire(self, name: str) -> None:
+        self.retired.append(name)
+
+    async def is_there(self, name: str) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
+
+    async def around(self, name: str) -> Around:
+        return Around(server=server("Draining", shutdown=ASKED), fleet=fleet())
+
+    async def follow(self, game: str = "") -> AsyncGenerator[dict[str, ServerView], None]:
+        for state in ("Ready", "Allocated"):
+            yield {"arena-v1-0": view_server(server(state), None)}
+        yield {}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, games: ClusterGames, *words: str) -> Result:
+    @contextlib.asynccontextmanager
+    async def cluster(*_: object) -> AsyncIterator[ClusterGames]:
+        yield games
+
+    monkeypatch.setattr(commands, "cluster_games", cluster)
+    monkeypatch.setattr(commands, "LOOK_EVERY", 0.001)
+    return CliRunner().invoke(commands.app, words)
+
+
+def test_a_server_is_drained_and_waited_for_if_one_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    games = Asked(looks=99)
+    done = run(monkeypatch, games, "drain", "arena-v1-0")
+    assert (done.exit_code, done.stdout) == (0, "arena-v1-0 is asked to end\n")
+    assert games.retired == ["arena-v1-0"]
+    done = run(monkeypatch, Asked(looks=3), "drain", "arena-v1-0", "--wait", "60")
+    assert (done.exit_code, done.stdout) == (0, "arena-v1-0 is gone\n")
+
+
+def test_a_server_that_does_not_go_in_time_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, Asked(looks=10**9), "drain", "arena-v1-0", "--wait", "0.01")
+    assert done.exit_code != 0
+    assert "arena-v1-0 is still there after 0.01 s." in str(done.exception)
+    assert "Its game has not allowed it yet" in str(done.exception)
+
+
+def test_a_watch_prints_a_line_for_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run(monkeypatch, Asked(looks=0), "watch", "arena")
+    words = [line.split(maxsplit=1)[1] for line in done.stdout.splitlines()]
+    assert words == ["arena-v1-0 Ready", "arena-v1-0 Allocated", "arena-v1-0 is gone"]

@@ -114,6 +114,13 @@ def test_without_an_answer_the_number_stays_and_a_condition_says_why() -> None:
     assert finding(after, ANSWERED).reason == "TooLate", "until it answers again"
 
 
+def test_a_policy_that_says_nothing_leaves_the_number_and_is_not_looked_at_all_the_time() -> None:
+    empty = scaler(ScalingPolicy(type=PolicyType.BUFFER))
+    plan = planned(empty, FOUR)
+    assert (plan.replicas, plan.decision, plan.deadline) == (None, "BadPolicy", NOW + 30)
+    assert finding(plan, ANSWERED).holds is False
+
+
 def test_an_answer_that_came_while_another_was_asked_for_is_not_lost() -> None:
     assert planned(scaler(), FOUR, answer=Said(5), asking=True).replicas == 5
 
@@ -270,6 +277,8 @@ def at(text: str) -> float:
         ("30 1 * * *", "Europe/Lisbon", "2026-03-29T02:00:00", "2026-03-29T01:30:00"),
         # It goes back from 02:00 to 01:00: the first of the two.
         ("30 1 * * *", "Europe/Lisbon", "2026-10-25T12:00:00", "2026-10-25T00:30:00"),
+        # Also while the second one lasts.
+        ("30 1 * * *", "Europe/Lisbon", "2026-10-25T01:45:00", "2026-10-25T00:30:00"),
     ],
 )
 def test_when_a_cron_expression_last_came_due(cron: str, zone: str, now: str, due: str) -> None:

@@ -218,7 +218,8 @@ def test_static_ports_on_too_few_nodes_are_why_servers_are_missing() -> None:
 
     reason, words = enough([one(1), one(2, "Pending")], 1)
     assert reason == "TooFewNodes"
-    assert "Static is there once on each node, and 1 take pods" in words
+    assert "spec.spec.ports has one with the policy Static" in words
+    assert "once on each node, and 1 take pods" in words
     assert enough([one(1), one(2, "Pending")], 2)[0] == "Starting"
     assert enough([one(1), one(2, "Pending")], None)[0] == "Starting"
     assert enough([one(1), one(2)], 1)[0] == "AllReady"

@@ -224,6 +224,18 @@ def test_a_version_that_never_becomes_ready_stops_with_its_reason() -> None:
     assert "ImagePullBackOff" in said.message
 
 
+def test_people_are_told_once_that_a_version_stopped_and_once_that_it_is_there() -> None:
+    late = stamp(NOW - 600)
+    for phase, told in (("Progressing", "RolloutStopped"), ("Stopped", None), ("", None)):
+        seen = game(current_fleet_name="arena-v1", version="v2", progress_since=late, phase=phase)
+        plan = planned(seen, fleet("v1", ready=4), STUCK)
+        assert (plan.tell[0] if plan.tell else None) == told
+    for phase, told in (("Draining", "RolloutComplete"), ("Steady", None)):
+        seen = game(current_fleet_name="arena-v2", version="v2", phase=phase)
+        plan = planned(seen, fleet("v2", ready=4))
+        assert (plan.tell[0] if plan.tell else None) == told
+
+
 def test_before_the_progress_deadline_it_only_waits() -> None:
     seen = game(current_fleet_name="arena-v1", version="v2", progress_since=stamp(NOW - 599))
     plan = planned(seen, fleet("v1", ready=4), STUCK)
@@ -292,6 +304,13 @@ def test_paused_makes_no_new_fleet_but_can_be_scaled() -> None:
     assert plan.create is None
     assert numbers(plan) == {"arena-v1": 6}
     assert plan.phase is RolloutPhase.PAUSED
+
+
+def test_a_paused_game_without_any_fleet_gets_its_first_one() -> None:
+    plan = planned(game(3, rollout=Rollout(paused=True)))
+    assert plan.create is not None
+    assert plan.create.replicas == 3
+    assert plan.phase is RolloutPhase.PROGRESSING
 
 
 def test_paused_in_the_middle_moves_nothing() -> None:

@@ -1,15 +1,18 @@
-"""What a replica of the server counts by game goes with the game."""
+"""What a replica of the server counts; what it counts by game goes with the game."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
+import pytest
 from prometheus_client import REGISTRY
 
-from edgewise.api.games import Fleet, GameType
+from edgewise.api.games import Allocation, Fleet, GameType
+from edgewise.gameservers.allocation.claiming import Given
 from edgewise.gameservers.hub.half import GamesHalf
 from edgewise.gameservers.hub.metrics import TAKEN_BACK
+from edgewise.workloads.deadlines import moment
 
 POD = {"pod": {"containers": [{"name": "game", "image": "game:1"}]}}
 
@@ -47,3 +50,26 @@ def test_a_game_that_went_leaves_no_series() -> None:
     assert counted("rally") is None
     half.count("rally", "new")
     assert counted("rally") is None, "a call that was under way begins no new series"
+
+
+async def test_how_long_a_match_waited_is_counted_when_it_has_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client: Any = None
+    half = GamesHalf(client, "play", clock=lambda: moment("2026-11-18T12:01:30Z") or 0.0)
+    half.games.fleets.replace([made(Fleet, "derby", {"spec": POD})], "1")
+    waiting = made(Allocation, "0a.waiting", {"waiting": {"until": "2026-11-18T13:00:00Z"}})
+    waiting.metadata.creation_timestamp = "2026-11-18T12:00:00Z"
+    answers = [None, Given(waiting)]
+
+    async def serve(*_: object) -> Given | None:
+        return answers.pop(0)
+
+    monkeypatch.setattr(half.claims, "serve", serve)
+    value = REGISTRY.get_sample_value
+    count, total = (value(f"edgewise_games_wait_seconds_{each}") or 0 for each in ("count", "sum"))
+    await half.duties_of_leader._serve("derby", waiting)
+    assert value("edgewise_games_wait_seconds_count") == count, "none was free after all"
+    await half.duties_of_leader._serve("derby", waiting)
+    assert value("edgewise_games_wait_seconds_count") == count + 1
+    assert value("edgewise_games_wait_seconds_sum") == total + 90

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from edgewise.api.games import Allowed, GameSaid
 from edgewise.gameservers.server.observed import NodeFacts, Observed, Taken
 from edgewise.gameservers.server.plan import ServerPlan, plan_server, rest_after
 from edgewise.workloads.deadlines import stamp
@@ -82,6 +83,10 @@ LIVING: dict[str, tuple[Observed, dict[str, Any]]] = {
         {"state": "Starting"},
     ),
     "a taken server is allocated": (seen(taken=SOMEBODY), {"state": "Allocated"}),
+    "one whose allocation has ended is ready again": (
+        seen(status={"state": "Allocated"}),
+        {"state": "Ready"},
+    ),
     "a game may take itself": (seen(status=said(allocated=True)), {"state": "Allocated"}),
     "an Allocation of an earlier server of this name goes": (
         seen(taken=replace(SOMEBODY, stale=True)),
@@ -300,15 +305,50 @@ def test_a_server_goes(sentence: str) -> None:
     assert facts(plan_server(observed, NOW)) == expected
 
 
-def test_every_wait_says_who_why_and_until_when() -> None:
-    plan = plan_server(seen(deleting=True, taken=SOMEBODY, spec={"timeout": "5m"}), NOW)
+# All that wants a server gone while somebody plays on it, and the word for it.
+ASKING: dict[str, Observed] = {
+    "Deleted": seen(deleting=True, taken=SOMEBODY),
+    "NamespaceDeleted": seen(namespace_ends=True, taken=SOMEBODY),
+    "Retired": seen(spec={"operation": "Retire"}, taken=SOMEBODY),
+    "NodeCordoned": seen(node=NodeFacts(cordoned=True), taken=SOMEBODY),
+    "NodeTainted": seen(replace(READY, evicted_by="maintenance"), taken=SOMEBODY),
+    "Disrupted": seen(replace(READY, disrupted="EvictionByEvictionAPI: x"), taken=SOMEBODY),
+    "NodeLost": seen(node=LOST, taken=SOMEBODY),
+    "Unhealthy": seen(status=said(healthy=False), taken=SOMEBODY),
+}
+
+
+def with_status(before: Observed, status: Any) -> Observed:
+    return replace(before, server=replace(before.server, status=status))
+
+
+@pytest.mark.parametrize("fleet", ["", "arena"], ids=["alone", "of a fleet"])
+@pytest.mark.parametrize("why", ASKING)
+def test_every_wait_has_an_end_and_says_who_why_and_until_when(why: str, fleet: str) -> None:
+    asked = replace(ASKING[why], fleet=fleet)
+    plan = plan_server(asked, NOW)
+    assert not plan.delete_pod, "who plays is only asked"
     assert plan.status is not None
     assert plan.status.shutdown is not None
-    assert plan.status.shutdown.deadline == stamp(NOW + 300)
-    assert plan.deadline == NOW + 300
+    end = NOW + 40 * 60
+    assert (plan.status.shutdown.why, plan.status.shutdown.deadline) == (why, stamp(end))
+    assert plan.deadline == end
     (draining,) = (each for each in plan.status.conditions if each.type == "Draining")
-    assert draining.reason == "Deleted"
-    assert stamp(NOW + 300) in draining.message
+    assert (draining.status, draining.reason) == ("True", why)
+    assert draining.message.endswith(f"is ended at {stamp(end)}")
+    # A moment before it nothing happens, and then it ends, whatever the game says.
+    asked = with_status(asked, plan.status)
+    assert not plan_server(asked, end - 1).delete_pod
+    assert plan_server(asked, end).delete_pod.endswith("its timeout of 40m is over")
+    # Its game may allow it before.
+    words = plan.status.game or GameSaid(pod="p1")
+    allowed = replace(plan.status, allowed=Allowed(value=True, since=stamp(NOW)), game=words)
+    assert plan_server(with_status(asked, allowed), NOW).delete_pod.endswith("the game allows it")
+
+
+def test_a_timeout_is_as_long_as_the_author_says() -> None:
+    plan = plan_server(seen(deleting=True, taken=SOMEBODY, spec={"timeout": "5m"}), NOW)
+    assert plan.deadline == NOW + 300
 
 
 def test_the_deadline_stays_when_the_plan_is_made_again() -> None:

@@ -30,6 +30,8 @@ from edgewise.gameservers.autoscaler.webhook import (
     with_path,
 )
 from edgewise.kube.client import Client
+from edgewise.kube.documents import Listing
+from edgewise.kube.errors import NotFound
 from edgewise.kube.kinds.core import Service, ServicePort, ServiceSpec
 from edgewise.kube.kinds.endpoints import (
     Endpoint,
@@ -221,6 +223,80 @@ async def test_a_service_of_another_namespace_is_not_asked() -> None:
     assert isinstance(answer, Trouble)
     assert answer.reason == "Forbidden"
     assert "policy.webhook.service.namespace" in answer.message
+
+
+class Behind:
+    """An API server that knows one Service, and the pod behind it if that is ready."""
+
+    def __init__(self, port: int, *, ready: bool = True) -> None:
+        self._port = port
+        self._ready = ready
+
+    async def get(self, kind: type[Service], name: str, namespace: str) -> Service:
+        if (name, namespace) != ("scale", "play"):
+            raise NotFound(404, "NotFound", "no such Service")
+        return Service(spec=ServiceSpec(ports=[ServicePort(port=80, name="http")]))
+
+    async def list(
+        self, kind: type[EndpointSlice], namespace: str, *, labels: str
+    ) -> Listing[EndpointSlice]:
+        assert (namespace, labels) == ("play", "kubernetes.io/service-name=scale")
+        pod = Endpoint(
+            addresses=["127.0.0.1"],
+            target_ref=TargetRef(kind="Pod", name="p"),
+            conditions=EndpointConditions(ready=self._ready),
+        )
+        ports = [EndpointPort(name="http", port=self._port)]
+        return Listing(items=[EndpointSlice(ports=ports, endpoints=[pod])])
+
+
+def at_service(name: str = "scale", port: int = 80, namespace: str = "play") -> Question:
+    service = WebhookService(name=name, namespace=namespace, port=port)
+    return Question(
+        namespace="play",
+        webhook=WebhookPolicy(service=service, path="/scale"),
+        game_name="arena",
+        current_replicas=3,
+    )
+
+
+async def test_a_service_is_asked_at_one_of_its_pods_and_by_its_name() -> None:
+    heard: list[tuple[str, str, Any]] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        heard.append((request.headers["Host"], request.path, await request.json()))
+        return web.json_response({"scale": True, "desired_replicas": 5})
+
+    async with serving(handle) as url:
+        client: Any = Behind(URL(url).port or 0)
+        for namespace in ("", "play"):
+            answer = await Webhooks(client, local=True).ask(at_service(namespace=namespace))
+            assert answer == Said(5)
+    asked = {"game_name": "arena", "current_replicas": 3}
+    assert heard == [("scale.play.svc", "/scale", asked)] * 2
+
+
+@pytest.mark.parametrize(
+    ("question", "ready", "reason"),
+    [
+        (at_service("other"), True, "NoSuchService"),
+        (at_service(port=81), True, "NoSuchService"),
+        (at_service(), False, "Unreachable"),
+    ],
+    ids=["no such Service", "no such port", "no pod is ready"],
+)
+async def test_a_service_that_cannot_be_asked(question: Question, ready: bool, reason: str) -> None:
+    client: Any = Behind(1, ready=ready)
+    answer = await Webhooks(client, local=True).ask(question)
+    assert isinstance(answer, Trouble)
+    assert answer.reason == reason
+
+
+async def test_a_pod_at_the_operators_own_machine_is_not_asked() -> None:
+    client: Any = Behind(1)
+    answer = await Webhooks(client).ask(at_service())
+    assert isinstance(answer, Trouble)
+    assert answer.reason == "Forbidden"
 
 
 def test_the_pods_behind_a_service() -> None:

@@ -20,11 +20,14 @@ from edgewise.cli.game.explain import Around
 from edgewise.cli.game.views import GameView, ServerView, view_fleet, view_game, view_server
 from edgewise.gameservers import names
 from edgewise.gameservers.allocation.idle_servers import is_idle
+from edgewise.gameservers.allocation.revisions import first_of
+from edgewise.gameservers.retirement import hold_of, overtaken
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.errors import AlreadyExists, ApiError, NotFound
 from edgewise.kube.kinds.core import Pod
 from edgewise.kube.objects import Object
+from edgewise.runtime.caching.cache import Cache
 from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.caching.shared_caches import SharedCaches
 
@@ -99,9 +102,11 @@ class ClusterGames:
         except NotFound:
             raise GameError(await self._unknown("server", name)) from None
         labels = server.metadata.labels
+        hold = hold_of(server, await self._allocations())
         return Around(
             server=server,
-            allocation=await self._maybe(Allocation, name),
+            allocation=hold.allocation,
+            retired=hold.retired,
             fleet=await self._maybe(Fleet, labels.get(names.FLEET, "")),
             game=await self._maybe(GameType, labels.get(names.TYPE, "")),
             pod=await self._maybe(Pod, names.pod_of(name)) is not None,
@@ -143,14 +148,14 @@ class ClusterGames:
 
     async def allocate(self, game: str, match: str) -> ServerView:
         """Take a server by hand. A program asks the server, which also waits and renews."""
-        allocations = (await self._client.list(Allocation, self.namespace)).items
-        for each in allocations:
-            if each.spec.game == game and each.spec.match == match and each.spec.server_uid:
-                server = await self._client.get(Server, each.metadata.name, self.namespace)
-                return view_server(server, each)
-        taken = {each.metadata.name for each in allocations}
+        known = await self._allocations()
+        had = first_for(known, game, match)
+        if had is not None:
+            return await self._view_of(had)
         for server in await self._current(game):
-            if server.metadata.name in taken or not is_idle(server):
+            if known.get(server.key) is not None or not is_idle(server):
+                continue
+            if hold_of(server, known).retired:
                 continue
             spec = AllocationSpec(
                 server_uid=server.metadata.uid,
@@ -164,8 +169,24 @@ class ClusterGames:
                 made = await self._client.create(named)
             except AlreadyExists:
                 continue
-            return view_server(server, made)
+            # Its fleet may have retired it meanwhile, and somebody may have asked for this match:
+            # what was earlier counts, and is seen now. What came too late goes with its server.
+            first = first_for(await self._allocations(), game, match)
+            if first is not None:
+                same = first.metadata.uid == made.metadata.uid
+                return view_server(server, made) if same else await self._view_of(first)
         raise NoneFree(f"no server of {game} is free: see `edgewise game list {game}`")
+
+    async def _view_of(self, allocation: Allocation) -> ServerView:
+        server = await self._client.get(Server, allocation.metadata.name, self.namespace)
+        return view_server(server, allocation)
+
+    async def _allocations(self) -> Cache[Allocation]:
+        """As they are at this moment."""
+        found = await self._client.list(Allocation, self.namespace)
+        made: Cache[Allocation] = Cache(Allocation)
+        made.replace(found.items, found.resource_version)
+        return made
 
     async def _current(self, game: str) -> list[Server]:
         """The servers of the fleet that new matches go to."""
@@ -200,3 +221,12 @@ class ClusterGames:
         more = " ..." if len(known) > MOST_NAMES else ""
         there = f"there are: {some}{more}" if known else "there is none"
         return f"there is no {what} {name} in namespace {self.namespace}; {there}"
+
+
+def first_for(allocations: Cache[Allocation], game: str, match: str) -> Allocation | None:
+    """What a match has: the earliest, of those whose server was not retired before."""
+    return first_of(
+        each
+        for each in allocations
+        if each.spec.game == game and each.spec.match == match and not overtaken(each, allocations)
+    )

@@ -26,6 +26,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
 
     server: Server
     allocation: Allocation | None = None
+    retired: bool = False  # by its Allocation, or by a list of its fleet
     fleet: Fleet | None = None
     game: GameType | None = None
     pod: bool = True  # its pod is there
@@ -76,13 +77,13 @@ def _asked(around: Around, now: datetime) -> list[str]:
 
 def _taken(around: Around) -> list[str]:
     allocation, server = around.allocation, around.server
+    if around.retired:
+        return ["The operator has taken it out of the fleet: no match can get it."]
     if allocation is None or allocation.spec.server_uid != server.metadata.uid:
         game = server.status.game
         if game is not None and game.allocated:
             return ["Its game has taken itself (POST /allocate)."]
         return []
-    if allocation.spec.retired:
-        return ["The operator has taken it out of the fleet: no match can get it."]
     match = f"match {allocation.spec.match}" if allocation.spec.match else "a match"
     holder = f" of {allocation.spec.holder}" if allocation.spec.holder else ""
     lease = allocation.spec.lease_seconds

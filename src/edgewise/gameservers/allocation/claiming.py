@@ -25,6 +25,7 @@ from edgewise.gameservers.allocation.matches import Matches
 from edgewise.gameservers.allocation.plan import stands
 from edgewise.gameservers.allocation.request import AllocationRequest, Fits, read_selectors
 from edgewise.gameservers.allocation.revisions import MatchKey
+from edgewise.gameservers.retirement import created
 from edgewise.workloads.deadlines import stamp
 
 # A watch that has not shown our own creation by then is in trouble. Shorter than the leader waits
@@ -74,7 +75,7 @@ class Claims:
         if key in self._under_way:
             return None
         try:
-            given = await self._run(
+            return await self._run(
                 key,
                 self._take(
                     key, game, wish, read_selectors(wish.selectors), own_place=waiting.metadata.name
@@ -82,8 +83,6 @@ class Claims:
             )
         except NoServerFree:
             return None
-        await self.writer.release(waiting)
-        return given
 
     async def find(self, key: MatchKey) -> Given | None:
         """What a match has, made sure of."""
@@ -93,7 +92,7 @@ class Claims:
                 break
             sure = await self._make_sure(known)
             if sure is not None:
-                return Given(sure)
+                return await self._out_of_line(key, Given(sure))
         waiting = self.matches.waiting(key)
         return Given(waiting) if waiting is not None else None
 
@@ -135,7 +134,7 @@ class Claims:
             if known is not None:
                 sure = await self._make_sure(known)
                 if sure is not None:
-                    return Given(sure)
+                    return await self._out_of_line(key, Given(sure))
                 continue
             # Who waits longer goes first.
             others = plan_for(self.matches, self.idle, game, self._clock(), before=own_place)
@@ -145,7 +144,7 @@ class Claims:
                 raise NoServerFree(f"no server of {game.name} is free now", RETRY_SECONDS)
             given = await self._claim(key, candidate, wish)
             if given is not None:
-                return given
+                return await self._out_of_line(key, given)
             unfit.add(candidate.name)
         raise NoServerFree(f"others were faster all the time to take {game.name}'s servers", 1)
 
@@ -230,6 +229,14 @@ class Claims:
         return None
 
     # The line ---------------------------------------------------------------------------
+
+    async def _out_of_line(self, key: MatchKey, given: Given) -> Given:
+        """Before anybody is told: a place that is older than the server of its match was served,
+        and if it stayed when the match is over, it would be served once more, for nobody."""
+        place = self.matches.waiting(key)
+        if place is not None and created(place) < created(given.allocation):
+            await self.writer.release(place)
+        return given
 
     async def _queue(self, key: MatchKey, wish: AllocationRequest) -> Given:
         check_room(self.matches, key, wish)

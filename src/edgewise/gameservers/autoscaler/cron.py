@@ -86,7 +86,8 @@ def last_due(cron: Cron, zone: ZoneInfo, now: float) -> float | None:
     the first time.
     """
     today = datetime.fromtimestamp(now, UTC).astimezone(zone).replace(tzinfo=None)
-    day = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    # Within an hour that comes twice, `today` is of the second one, and so would be all made of it.
+    day = today.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
     first = day - timedelta(days=_LONGEST_DAYS)
     # What is later than that by the clock on the wall was not due yet, whatever the clock did.
     latest = today.hour * 60 + today.minute + _CLOCK_CHANGE

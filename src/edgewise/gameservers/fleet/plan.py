@@ -306,8 +306,8 @@ def _findings(
     if lacking and seen.nodes is not None and wanted > seen.nodes:
         why = "TooFewNodes"
         text += (
-            f": a port with the policy Static is there once on each node, and {seen.nodes} "
-            "take pods; have fewer servers, more nodes, or the policy Dynamic"
+            f": spec.spec.ports has one with the policy Static, which is there once on each node, "
+            f"and {seen.nodes} take pods; lower spec.scaling.replicas, add nodes, or take Dynamic"
         )
     findings = [Finding(ENOUGH, lacking <= 0, why, text)]
     until = moment(failures.until) if failures else None

@@ -15,11 +15,12 @@ from edgewise.gameservers.allocation.line import deadline_of, plan_for
 from edgewise.gameservers.allocation.matches import ANYTHING
 from edgewise.gameservers.allocation.plan import Removal, Seen, plan_cleaning
 from edgewise.gameservers.allocation.revisions import MatchKey, match_of
-from edgewise.gameservers.hub.metrics import TAKEN_BACK
+from edgewise.gameservers.hub.metrics import TAKEN_BACK, WAIT_SECONDS
 from edgewise.gameservers.hub.records import Games
 from edgewise.kube.errors import KubeError
 from edgewise.runtime.errors import ServiceError
 from edgewise.runtime.heartbeats.presence import Presence
+from edgewise.workloads.deadlines import moment
 
 EVERY_SECONDS = 1.0
 # At once: an allocation that has to be acknowledged keeps its place for a while.
@@ -95,11 +96,15 @@ class Duties:
         if game is None:
             return
         try:
-            await self._claims.serve(game, waiting)
+            given = await self._claims.serve(game, waiting)
         except (ServiceError, KubeError) as error:
             _log.warning("%s waits on: %s", waiting.spec.match, error)
         except Exception:
             _log.exception("serving the line of %s failed", name)
+        else:
+            since = moment(waiting.metadata.creation_timestamp)
+            if given is not None and since is not None:
+                WAIT_SECONDS.observe(max(0.0, self._clock() - since))
 
     # What is over -----------------------------------------------------------------------
 

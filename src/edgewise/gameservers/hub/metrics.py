@@ -19,6 +19,11 @@ ALLOCATION_SECONDS = Histogram(
     "Until a match had its server, time in the line not included.",
     buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
+WAIT_SECONDS = Histogram(
+    "edgewise_games_wait_seconds",
+    "How long matches waited in the line until they had a server.",
+    buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600),
+)
 TAKEN_BACK = Counter(
     "edgewise_games_allocations_taken_back",
     "Allocations that the leader ended: leases, late ones, matches that waited in vain.",

@@ -85,9 +85,8 @@ def reason(seen: Observed, now: float) -> tuple[str, str, bool] | None:  # noqa:
 
 
 def permission(seen: Observed, pod: PodFacts, ask: Asked, now: float) -> Permission:  # noqa: PLR0911
+    """Of a pod that has not ended."""
     spec, said, allowed = seen.server.spec, said_by(seen), seen.server.status.allowed
-    if pod.ended:
-        return Permission(why="the game runs no longer")
     if not pod.started:
         return Permission(why="the game has not begun")
     if said.shutdown:

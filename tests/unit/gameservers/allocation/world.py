@@ -8,13 +8,14 @@ comes. Each replica sees changes when the test shows them to it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import msgspec
 
-from edgewise.api.games import Allocation, AllocationSpec, Server, ServerSpec
+from edgewise.api.games import Allocation, AllocationSpec, GameSaid, Server, ServerSpec
 from edgewise.gameservers.allocation.apply import AllocationTaken, Writer
 from edgewise.gameservers.allocation.claiming import Claims
 from edgewise.gameservers.allocation.errors import GamesUnreachable, NoServerFree
@@ -52,6 +53,7 @@ class Told(msgspec.Struct, frozen=True):
     uid: str
     asked: int
     answered: int
+    known: bool  # to its game, if that has to acknowledge
 
 
 class Api:
@@ -150,6 +152,32 @@ class Gate:
         await self._ask(lambda: self._world.api.delete(name, uid, resource_version, dropped=True))
 
 
+class Timed(Matches):
+    """Waits for as long as the test likes, and not by the clock."""
+
+    _time_up: asyncio.Event | None = None
+
+    async def until(self, topic: Hashable, holds: Callable[[], bool], within: float) -> bool:
+        up = self._time_up = self._time_up or asyncio.Event()
+        with self.watching(topic) as changed:
+            while not holds() and not up.is_set():
+                changed.clear()
+                waits = [asyncio.ensure_future(each.wait()) for each in (changed, up)]
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for each in waits:
+                        each.cancel()
+        return holds()
+
+    def time_up(self) -> bool:
+        """Whoever waits now has waited long enough; whether anybody did."""
+        up, self._time_up = self._time_up, None
+        if up is not None:
+            up.set()
+        return up is not None
+
+
 class Replica:
     def __init__(self, world: World, number: int) -> None:
         self.world = world
@@ -158,12 +186,12 @@ class Replica:
         self.start()
 
     def start(self) -> None:
-        servers: Cache[Server] = Cache(Server)
-        servers.replace(self.world.servers, "50")
+        self.servers: Cache[Server] = Cache(Server)
+        self.hear()
         self.cache: Cache[Allocation] = Cache(Allocation)
         self.relist()
-        self.matches = Matches(servers, self.cache, NAMESPACE)
-        idle = IdleServers(servers, self.cache, salt=str(self.number))
+        self.matches = Timed(self.servers, self.cache, NAMESPACE)
+        idle = IdleServers(self.servers, self.cache, salt=str(self.number))
         self.writer = Writer(Gate(self.world, self), NAMESPACE)  # type: ignore[arg-type]
         self.claims = Claims(self.matches, idle, self.writer)
 
@@ -182,19 +210,36 @@ class Replica:
         self.cache.replace(found, str(api.revision))
         self.shown = len(api.log)
 
+    def hear(self) -> None:
+        """What games have said meanwhile."""
+        said = max(int(each.metadata.resource_version) for each in self.world.servers)
+        self.servers.replace(self.world.servers, str(said))
+
     # What it does -----------------------------------------------------------------------
 
-    def call(self, match: str) -> None:
-        self._begin(self._call(match))
+    def call(self, match: str, wait: int = 0) -> None:
+        self._begin(self._call(AllocationRequest(match=match, wait=wait)))
 
-    async def _call(self, match: str) -> None:
-        asked = self.world.api.revision
+    async def _call(self, wish: AllocationRequest) -> None:
+        match, asked = wish.match, self.world.api.revision
         try:
-            given = await self.claims.allocate(GAME, "arena", AllocationRequest(match=match))
+            given = await self.claims.allocate(GAME, "arena", wish)
         except (NoServerFree, GamesUnreachable):
             return
-        uid = given.allocation.metadata.uid
-        self.world.told.append(Told(match, uid, asked, self.world.api.revision))
+        if given.allocation.spec.waiting is not None:
+            return
+        uid, wanted = given.allocation.metadata.uid, given.allocation.spec.acknowledge_seconds
+        known = not wanted or uid in self.world.acknowledged
+        self.world.told.append(Told(match, uid, asked, self.world.api.revision, known))
+
+    def serve(self) -> None:
+        """As the leader does; for a while two may think that they lead."""
+        for waiting in self.matches.line(GAME.name):
+            self._begin(self._serve(waiting))
+
+    async def _serve(self, waiting: Allocation) -> None:
+        with contextlib.suppress(GamesUnreachable):
+            await self.claims.serve(GAME, waiting)
 
     def clean(self) -> None:
         self._begin(self._clean())
@@ -203,16 +248,21 @@ class Replica:
         """As the leader does, 30 s after a replica may have died."""
         busy = {key.match for each in self.world.replicas for key in each.claims._under_way}
         seen = [
-            Seen(allocation=each, match=match, age=0.0 if each.spec.match in busy else 60.0)
+            Seen(
+                allocation=each,
+                match=match,
+                age=0.0 if each.spec.match in busy else 60.0,
+                acknowledged=self.matches.acknowledged(each),
+            )
             for each in self.matches.all()
             if (match := match_of(each)) is not None
         ]
         for removal in plan_cleaning(seen, 0.0):
-            assert removal.earlier is not None
-            first = await self.writer.read(removal.earlier.metadata.name)
-            if first is None or first.metadata.uid != removal.earlier.metadata.uid:
-                continue
             try:
+                if removal.earlier is not None:
+                    first = await self.writer.read(removal.earlier.metadata.name)
+                    if first is None or first.metadata.uid != removal.earlier.metadata.uid:
+                        continue
                 await self.writer.drop(removal.allocation)
             except (AllocationTaken, GamesUnreachable):
                 continue
@@ -276,11 +326,12 @@ class Operator:
 
 
 class World:
-    def __init__(self, servers: int, replicas: int) -> None:
+    def __init__(self, servers: int, replicas: int, acknowledge: str = "0s") -> None:
         self.api = Api()
         self.pending: list[Request] = []
         self.told: list[Told] = []
-        self.servers = [_server(f"s{number}") for number in range(servers)]
+        self.acknowledged: set[str] = set()
+        self.servers = [_server(f"s{number}", acknowledge) for number in range(servers)]
         self.replicas: list[Replica] = []
         for number in range(replicas):
             self.replicas.append(Replica(self, number))
@@ -307,6 +358,19 @@ class World:
         else:
             request.answer.set_result(answer)
 
+    def acknowledge(self, number: int) -> None:
+        """The game of a server has taken the match that it has, and replicas hear of it later."""
+        server = self.servers[number % len(self.servers)]
+        taken = self.api.objects.get(server.metadata.name)
+        if taken is None or taken.metadata.uid in self.acknowledged:
+            return
+        uid, self.api.revision = taken.metadata.uid, self.api.revision + 1
+        self.acknowledged.add(uid)
+        metadata = replace(server.metadata, resource_version=str(self.api.revision))
+        status = replace(server.status, game=GameSaid(acknowledged=uid))
+        at = self.servers.index(server)
+        self.servers[at] = replace(server, metadata=metadata, status=status)
+
     def release(self, match: str) -> None:
         """By who holds it: what it was told last."""
         for told in reversed(self.told):
@@ -320,24 +384,33 @@ class World:
         for _ in range(30):
             await asyncio.sleep(0)
 
-    async def settle(self) -> None:
-        """Everything is carried out, and shown to all, until nothing is left to do."""
+    async def settle(self, *, answering: bool = True) -> None:
+        """Everything is carried out, and shown to all, until nothing is left to do. Games answer,
+        or else the time of all that wait for them passes."""
         for _ in range(500):
             await self.pause()
             for request in list(self.pending):
                 if request in self.pending:
                     self.carry_out(request)
+            for number in range(len(self.servers) if answering else 0):
+                self.acknowledge(number)
             for replica in self.replicas:
                 replica.show(10_000)
+                replica.hear()
             self.operator.show(10_000)
             await self.pause()
-            if not self.pending and not any(replica.calls for replica in self.replicas):
+            if self.pending:
+                continue
+            if not any(replica.calls for replica in self.replicas):
                 return
+            if not answering:
+                for replica in self.replicas:
+                    replica.matches.time_up()
         raise AssertionError("it never comes to rest")
 
 
-def _server(name: str) -> Server:
-    server = Server.named(name, NAMESPACE, spec=ServerSpec(pod={}))
+def _server(name: str, acknowledge: str) -> Server:
+    server = Server.named(name, NAMESPACE, spec=ServerSpec(pod={}, acknowledge=acknowledge))
     metadata = replace(
         server.metadata, uid=f"of-{name}", resource_version="10", labels={"fleet": "chess"}
     )
