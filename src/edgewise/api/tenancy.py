@@ -63,6 +63,17 @@ Label = Annotated[
 Amounts = Annotated[dict[str, Quantity], Meta(max_length=32)]
 
 
+RESERVED = "names that begin with kube- or edgewise-, and default, are not for tenants"
+
+
+def reserved(name: str) -> str:
+    """In CEL: whether a name is Kubernetes' own, or ours."""
+    return (
+        f"{name}.startsWith('kube-') || {name}.startsWith('edgewise-') || "
+        f"{name} in ['default', 'edgewise']"
+    )
+
+
 class State(StrEnum):
     """How a Tenant or SubNamespace stands. A failure is `Failed/` and its reason."""
 
@@ -187,11 +198,8 @@ class Tenant(Object, kw_only=True):
             "dashes",
         ),
         Rule(
-            "!has(self.metadata) || !self.metadata.name.startsWith('kube-') && "
-            "!self.metadata.name.startsWith('edgewise-') && "
-            "!(self.metadata.name in ['default', 'edgewise'])",
-            "metadata.name is reserved: names that begin with kube- or edgewise-, and default, "
-            "are not for tenants",
+            f"!has(self.metadata) || !({reserved('self.metadata.name')})",
+            f"metadata.name is reserved: {RESERVED}",
         ),
     )
 
