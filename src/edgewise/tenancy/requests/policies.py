@@ -80,7 +80,7 @@ REQUESTS = policy(
         "decides": (
             "request.operation == 'UPDATE' && has(object.spec.decision) && "
             "!has(oldObject.spec.decision)"
-        )
+        ),
     },
 )
 POLICIES: tuple[Object, ...] = REQUESTS
