@@ -34,6 +34,9 @@ NETWORK = f"{GROUP}/network"  # "open": NetworkPolicies there need not stay with
 OPEN = "open"
 # Of a namespace, and of a node: the slice that it is in. It is the key of the node's taint, too.
 SLICE = f"{GROUP}/slice"
+# Of a namespace whose pods get the runtime class of the cluster, where there is one.
+RUNTIME_CLASS = f"{GROUP}/runtime-class"
+OF_CLUSTER = "cluster"
 # What the operator keeps in a tenant's namespace.
 MANAGED = f"{GROUP}/managed"
 # Annotations.

@@ -12,6 +12,8 @@ from edgewise.api.tenancy import (
     KIND_LABEL,
     OWNER_UID,
     PARENT,
+    RUNTIME_CLASS,
+    SLICE,
     TENANT,
     TENANT_UID,
     ParentRef,
@@ -28,11 +30,14 @@ from edgewise.runtime.watches import CacheView
 from edgewise.tenancy.apply import Writer
 from edgewise.tenancy.controller import TenantController
 from edgewise.tenancy.domain import TENANCY
-from edgewise.tenancy.orders import Create, Sweep
-from edgewise.tenancy.tree.manifests import POD_SECURITY
+from edgewise.tenancy.orders import Correct, Create, Sweep
+from edgewise.tenancy.policies.runtime_class import SET_RUNTIME_CLASS
+from edgewise.tenancy.surroundings import Surroundings
+from edgewise.tenancy.tree.manifests import POD_SECURITY, labels_of
 from edgewise.tenancy.tree.plan import plan
 from tests.unit.tenancy.test_tree_plan import (
     ALICE,
+    AROUND,
     NOW,
     change,
     child,
@@ -84,6 +89,36 @@ def test_a_subtenant_has_a_tenant_uid_of_its_own() -> None:
     labels = first_namespace(whole(core()), shop).metadata.labels
     assert (labels[TENANT], labels[TENANT_UID]) == ("shop-x", "uid-shop-x")
     assert (labels[PARENT], labels[OWNER_UID]) == ("acme", "uid-shop")
+
+
+def test_a_namespace_gets_the_runtime_class_of_the_cluster_unless_it_is_in_a_slice() -> None:
+    """By this label the API server knows without looking at a pod that there is nothing to set."""
+    kata = change(AROUND, parameters=change(AROUND.parameters, runtime_class="kata"))
+
+    def labels(around: Surroundings, **fields: Any) -> dict[str, str]:
+        branch = core(**fields)
+        return labels_of(branch, tenant(), around)
+
+    assert RUNTIME_CLASS not in labels(AROUND)
+    assert labels(kata)[RUNTIME_CLASS] == "cluster"
+    assert RUNTIME_CLASS not in labels(kata, slice="mine")
+    policy: Any = SET_RUNTIME_CLASS[0]
+    chosen = policy.spec["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+    assert {"key": RUNTIME_CLASS, "operator": "Exists"} in chosen
+    assert {"key": SLICE, "operator": "DoesNotExist"} in chosen
+
+
+def test_a_class_that_is_set_or_taken_away_changes_the_label() -> None:
+    kata = change(AROUND, parameters=change(AROUND.parameters, runtime_class="kata"))
+    plain = whole(core())
+    (order,) = plan(change(tree(plain), around=kata), NOW).orders
+    assert isinstance(order, Correct)
+    assert order.patch["metadata"]["labels"][RUNTIME_CLASS] == "cluster"
+    assert plain.namespace is not None
+    plain.namespace.metadata.labels[RUNTIME_CLASS] = "cluster"
+    (order,) = plan(tree(plain), NOW).orders
+    assert isinstance(order, Correct)
+    assert order.patch["metadata"]["labels"][RUNTIME_CLASS] is None
 
 
 # The operator's own rights ----------------------------------------------------------------
