@@ -186,6 +186,9 @@ async def test_continuous_inheritance_follows_its_parent(rig: Rig) -> None:
     await eventually(lambda: follows("2"), within=20)
     with pytest.raises(Forbidden, match="kept by the operator"):
         await rig.owner.patch(ConfigMap, "settings", child, body={"data": {"a": "3"}})
+    # An administrator may, and it is undone.
+    await rig.admin.patch(ConfigMap, "settings", child, body={"data": {"a": "3"}})
+    await eventually(lambda: follows("2"), within=20)
     await rig.owner.delete(ConfigMap, "settings", rig.name)
     await eventually(lambda: follows(None), within=20)
 
