@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any
@@ -63,6 +64,12 @@ class Rig:
         await self.owner.create(SubNamespace.named(name, above, spec=made))
         await established(self.owner, SubNamespace, name, above)
         return child_name(above, name)
+
+    async def expire(self, name: str) -> None:
+        """Soon: what is past already is refused, by the API server's own clock."""
+        soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+        body = {"spec": {"expiresAt": soon.isoformat()}}
+        await self.owner.patch(SubNamespace, name, self.name, body=body)
 
     async def pod(self, namespace: str, name: str = "", **spec: Any) -> None:
         document = pod(**spec)

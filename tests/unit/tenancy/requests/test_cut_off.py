@@ -200,5 +200,3 @@ async def test_what_nobody_decided_is_gone() -> None:
         assert not server.found(RoleBinding)
 
     assert await every_cut(role, RoleRequestController, later, check) == 1
-
-
