@@ -298,9 +298,9 @@ async def test_an_admin_of_a_namespace_approves_there_what_an_admin_has(town: To
     assert "holds a right that you lack" in await refused(town.decide("abel", third))
     await town.decide("abel", third, approved=False)
     everywhere = {"roleRef": {"kind": "ClusterRole", "name": VIEWER_ROLE}}
-    fourth = await town.ask("sven", ClusterRoleRequest, **everywhere)
+    fourth = await town.ask("tove", ClusterRoleRequest, **everywhere)
     assert "cannot patch" in await refused(town.decide("abel", fourth))
-    await (await town.person("sven")).delete(ClusterRoleRequest, fourth.metadata.name)
+    await (await town.person("tove")).delete(ClusterRoleRequest, fourth.metadata.name)
 
 
 async def test_one_undecided_request_a_person(town: Town) -> None:
