@@ -95,6 +95,17 @@ class Rig:
     async def state(self, name: str, namespace: str = "") -> Any:
         return (await self.admin.get(SubNamespace, name, namespace or self.name)).status
 
+    async def ends(self, namespace: str) -> None:
+        """The operator has deleted it; Kubernetes takes some seconds more until it is gone."""
+
+        async def is_so() -> bool:
+            try:
+                return (await self.admin.get(Namespace, namespace)).metadata.deleting
+            except NotFound:
+                return True
+
+        await eventually(is_so, within=60)
+
     async def gone(self, namespace: str) -> None:
         async def is_so() -> bool:
             try:

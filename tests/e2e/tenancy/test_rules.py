@@ -171,7 +171,9 @@ async def test_an_owner_reference_of_a_tenant_holds_nothing_that_ends(rig: Rig) 
     ]
     await rig.admin.create(anchor)
     await rig.expire("guest")
-    await rig.gone(child)
+    await rig.ends(child)
+    with pytest.raises(NotFound):
+        await rig.owner.get(SubNamespace, "guest", rig.name)
     body: dict[str, Any] = {"metadata": {"finalizers": None}}
     await rig.admin.patch(ConfigMap, "anchor", rig.name, body=body)
 
