@@ -41,6 +41,7 @@ from edgewise.server.identity.authenticator import Authenticator
 from edgewise.server.replica import Replica, Settings
 from edgewise.sessions.hub import metrics as server_metrics
 from edgewise.sessions.metrics import SessionMetrics
+from edgewise.tenancy.metrics import TenancyMetrics
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 WRITTEN = "<!-- Written by tools/reference.py; run `make reference`. -->\n"
@@ -308,6 +309,7 @@ async def metrics_page() -> str:
     SessionMetrics(operator)
     GameMetrics(operator)
     PlacementMetrics(operator)
+    TenancyMetrics(operator)
     AdmissionMetrics(operator)
     reports = CollectorRegistry()
     reports.register(ReportsCollector(Reports(b"")))

@@ -34,6 +34,9 @@ NETWORK = f"{GROUP}/network"  # "open": NetworkPolicies there need not stay with
 OPEN = "open"
 # Of a namespace, and of a node: the slice that it is in. It is the key of the node's taint, too.
 SLICE = f"{GROUP}/slice"
+# Of a namespace whose pods get the runtime class of the cluster, where there is one.
+RUNTIME_CLASS = f"{GROUP}/runtime-class"
+OF_CLUSTER = "cluster"
 # What the operator keeps in a tenant's namespace.
 MANAGED = f"{GROUP}/managed"
 # Annotations.
@@ -61,6 +64,17 @@ Label = Annotated[
 # Whether each is a quantity is checked by policy: what it costs to check an int-or-string cannot
 # be bounded in a schema.
 Amounts = Annotated[dict[str, Quantity], Meta(max_length=32)]
+
+
+RESERVED = "names that begin with kube- or edgewise-, and default, are not for tenants"
+
+
+def reserved(name: str) -> str:
+    """In CEL: whether a name is Kubernetes' own, or ours."""
+    return (
+        f"{name}.startsWith('kube-') || {name}.startsWith('edgewise-') || "
+        f"{name} in ['default', 'edgewise']"
+    )
 
 
 class State(StrEnum):
@@ -187,11 +201,8 @@ class Tenant(Object, kw_only=True):
             "dashes",
         ),
         Rule(
-            "!has(self.metadata) || !self.metadata.name.startsWith('kube-') && "
-            "!self.metadata.name.startsWith('edgewise-') && "
-            "!(self.metadata.name in ['default', 'edgewise'])",
-            "metadata.name is reserved: names that begin with kube- or edgewise-, and default, "
-            "are not for tenants",
+            f"!has(self.metadata) || !({reserved('self.metadata.name')})",
+            f"metadata.name is reserved: {RESERVED}",
         ),
     )
 

@@ -14,17 +14,19 @@ import msgspec
 from msgspec import Meta
 
 from edgewise.api.crd import Column, CrdSpec
-from edgewise.api.schema import Rule, as_one
+from edgewise.api.schema import Rule, as_one, rules
 from edgewise.api.tenancy import (
     ADMIN_ROLE,
     COLLABORATOR_ROLE,
     GROUP,
     OWNER_ROLE,
+    RESERVED,
     VERSION,
     VIEWER_ROLE,
     Amounts,
     Label,
     TenantProfile,
+    reserved,
 )
 from edgewise.kube.objects import Kind, Object, Record
 
@@ -129,7 +131,10 @@ class TenantRequestSpec(TenantProfile, kw_only=True):
     requester: Annotated[str, Meta(max_length=512)] = ""
     """Who asks; stamped."""
     decision: Decision | None = None
-    tenant_name: Label
+    # On the field alone: what is stored can be denied, whatever became reserved since.
+    tenant_name: Annotated[
+        Label, rules(Rule(f"!({reserved('self')})", f"this name is reserved: {RESERVED}"))
+    ]
     resources: Annotated[Amounts, as_one()] = {}
     """The quota that is asked for; without any, there is none."""
 

@@ -18,6 +18,7 @@ from edgewise.api.tenancy import (
     SubNamespace,
     Tenant,
     TenantResourceQuota,
+    TenantResourceQuotaStatus,
 )
 from edgewise.api.tenancy_slices import SliceClaim
 from edgewise.kube.client import Client
@@ -327,6 +328,16 @@ class TenantController(Controller[Tenant]):
         for tell in decided.tells:
             self._tell(tell)
         self.metrics.note(tree)
+        self._count(tree, decided)
+
+    def _count(self, tree: Tree, decided: Plan) -> None:
+        root = tree.tenant.metadata.name
+        said = [each for each in decided.says if each.about is tree.quota]
+        status = said[0].status if said else None
+        if isinstance(status, TenantResourceQuotaStatus):
+            self.metrics.shares(root, total=status.total, granted=status.granted)
+        else:
+            self.metrics.shares(root)
 
     async def _write(self, say: Say) -> None:
         established = isinstance(say.about, Tenant) and not say.about.status.state

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Mapping
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from edgewise.api.tenancy import State, Tenant
+from edgewise.tenancy.quota.quantities import NANO, parse
 from edgewise.tenancy.tree.seen import Tree
 
+# Of all that a quota may name, what every cluster has: tenants must not make labels without end.
+_SHARED = ("cpu", "memory", "pods")
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 120.0)
 
 
 class TenancyMetrics:
-    """Counts by state, and how long it takes until a tenant is established."""
+    """Counts by state, how long things take, and what is shared out."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         where = registry or CollectorRegistry()
@@ -39,8 +43,17 @@ class TenancyMetrics:
             buckets=_BUCKETS,
             registry=where,
         )
+        self._quota = Gauge(
+            "edgewise_tenancy_quota",
+            "Quota of all tenants in cores, bytes and pods: the total, and what of it namespaces "
+            "below the core ones hold (granted).",
+            ["resource", "share"],
+            registry=where,
+        )
         self._trees: dict[str, Tally[str]] = {}
         self._sum: Tally[str] = Tally()
+        self._quotas: dict[str, Tally[tuple[str, str]]] = {}
+        self._shared: Tally[tuple[str, str]] = Tally()
         self._slice_states: dict[str, str] = {}
 
     def note(self, tree: Tree) -> None:
@@ -55,6 +68,32 @@ class TenancyMetrics:
 
     def forget(self, root: str) -> None:
         self._replace(root, Tally())
+        self.shares(root)
+
+    def shares(
+        self,
+        root: str,
+        *,
+        total: Mapping[str, str] | None = None,
+        granted: Mapping[str, str] | None = None,
+    ) -> None:
+        """What a tree has, as its status says; nothing: it has no quota."""
+        said = {"total": total or {}, "granted": granted or {}}
+        found = Tally(
+            {
+                (name, share): parse(amounts[name])
+                for share, amounts in said.items()
+                for name in _SHARED
+                if name in amounts
+            }
+        )
+        before = self._quotas.pop(root, Tally())
+        if found:
+            self._quotas[root] = found
+        self._shared.subtract(before)
+        self._shared.update(found)
+        for name, share in {*before, *found}:
+            self._quota.labels(name, share).set(self._shared[name, share] / NANO)
 
     def _replace(self, root: str, found: Tally[str]) -> None:
         before = self._trees.pop(root, Tally())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any
@@ -64,6 +65,12 @@ class Rig:
         await established(self.owner, SubNamespace, name, above)
         return child_name(above, name)
 
+    async def expire(self, name: str) -> None:
+        """Soon: what is past already is refused, by the API server's own clock."""
+        soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=2)
+        body = {"spec": {"expiresAt": soon.isoformat()}}
+        await self.owner.patch(SubNamespace, name, self.name, body=body)
+
     async def pod(self, namespace: str, name: str = "", **spec: Any) -> None:
         document = pod(**spec)
         document["metadata"]["name"] = name or f"p-{secrets.token_hex(3)}"
@@ -87,6 +94,17 @@ class Rig:
 
     async def state(self, name: str, namespace: str = "") -> Any:
         return (await self.admin.get(SubNamespace, name, namespace or self.name)).status
+
+    async def ends(self, namespace: str) -> None:
+        """The operator has deleted it; Kubernetes takes some seconds more until it is gone."""
+
+        async def is_so() -> bool:
+            try:
+                return (await self.admin.get(Namespace, namespace)).metadata.deleting
+            except NotFound:
+                return True
+
+        await eventually(is_so, within=60)
 
     async def gone(self, namespace: str) -> None:
         async def is_so() -> bool:

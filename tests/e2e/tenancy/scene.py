@@ -212,6 +212,7 @@ async def populate(kubeconfig: Path) -> None:
     async with as_user(kubeconfig, "alice") as alice:
         await alice.create(ServiceAccount.named("robot", "acme"))
         await bind(alice, "edgewise:tenant-collaborator", "cora", "acme")
+        await bind(alice, "edgewise:tenant-viewer", "vera", "acme")
         await bind(alice, "edgewise:tenant-admin", ACCOUNT, "acme")
         await alice.create(ConfigMap.named("settings", "acme", data={"a": "b"}))
         resident: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import secrets
 from typing import Any
 
@@ -157,8 +156,7 @@ async def test_a_namesake_in_the_child_is_left_alone_and_reported(rig: Rig) -> N
 
 async def test_an_owner_reference_of_a_tenant_holds_nothing_that_ends(rig: Rig) -> None:
     await rig.tenant()
-    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=8)
-    child = await rig.child("guest", workspace=RBAC_WORKSPACE, expires_at=soon)
+    child = await rig.child("guest", workspace=RBAC_WORKSPACE)
     source = await rig.owner.get(SubNamespace, "guest", rig.name)
     anchor = ConfigMap.named("anchor", rig.name)
     anchor.metadata.finalizers = ["example.com/never"]
@@ -172,7 +170,10 @@ async def test_an_owner_reference_of_a_tenant_holds_nothing_that_ends(rig: Rig) 
         )
     ]
     await rig.admin.create(anchor)
-    await rig.gone(child)
+    await rig.expire("guest")
+    await rig.ends(child)
+    with pytest.raises(NotFound):
+        await rig.owner.get(SubNamespace, "guest", rig.name)
     body: dict[str, Any] = {"metadata": {"finalizers": None}}
     await rig.admin.patch(ConfigMap, "anchor", rig.name, body=body)
 

@@ -7,7 +7,7 @@ from edgewise.kube.kinds.rbac import RBAC
 from edgewise.tenancy.policies.writing import CREATE, DELETE, UPDATE, Check, On, policy
 
 # What a ResourceQuota counts without a slash in its name.
-_COUNTED = (
+COUNTED = (
     "['cpu', 'memory', 'storage', 'ephemeral-storage', 'pods', 'services', 'secrets', "
     "'configmaps', 'persistentvolumeclaims', 'replicationcontrollers', 'resourcequotas', "
     "'services.nodeports', 'services.loadbalancers', 'requests.cpu', 'requests.memory', "
@@ -24,6 +24,10 @@ def is_amount(value: str) -> str:
     )
 
 
+NOT_COUNTED = (
+    "names what a ResourceQuota does not count; it counts cpu, memory, pods and others, and "
+    "objects as count/<resource>.<group>"
+)
 WRONG = "which is no quantity of 0 or more: write it like 10, 500m or 2Gi"
 BAD_AMOUNT = f"variables.amounts.filter(k, !{is_amount('variables.amounts[k]')})"
 
@@ -44,12 +48,18 @@ EXPIRY = {
         ".filter(f, has(f.time)).map(f, string(f.time))).max()"
     ),
 }
-GOOD_AMOUNTS = Check(
-    f"request.operation == 'DELETE' || {BAD_AMOUNT}.size() == 0",
-    "spec.resources: an amount is no quantity of 0 or more",
-    says=f"'spec.resources.' + {BAD_AMOUNT}[0] + ': ' + "
-    f"string(variables.amounts[{BAD_AMOUNT}[0]]) + ', {WRONG}'",
-)
+
+
+def good_amounts(unless: str) -> Check:
+    return Check(
+        f"{unless} || {BAD_AMOUNT}.size() == 0",
+        "spec.resources: an amount is no quantity of 0 or more",
+        says=f"'spec.resources.' + {BAD_AMOUNT}[0] + ': ' + "
+        f"string(variables.amounts[{BAD_AMOUNT}[0]]) + ', {WRONG}'",
+    )
+
+
+GOOD_AMOUNTS = good_amounts("request.operation == 'DELETE'")
 IN_THE_FUTURE = Check(
     "!variables.expires || variables.now == '' || "
     "timestamp(object.spec.expiresAt) > timestamp(variables.now)",
@@ -133,7 +143,7 @@ TENANTS = policy(
 def _amounts_of(share: str) -> tuple[Check, ...]:
     shares = _SHARES.format(share)
     each = f"{shares}[s].resources"
-    names = f"{each}.all(k, k.contains('/') || k in {_COUNTED})"
+    names = f"{each}.all(k, k.contains('/') || k in {COUNTED})"
     good = f"{each}.all(k, {is_amount(f'{each}[k]')})"
     return (
         Check(
@@ -144,8 +154,7 @@ def _amounts_of(share: str) -> tuple[Check, ...]:
         ),
         Check(
             f"{shares}.all(s, {names})",
-            f"spec.{share}: resources names what a ResourceQuota does not count; it counts cpu, "
-            "memory, pods and others, and objects as count/<resource>.<group>",
+            f"spec.{share}: resources {NOT_COUNTED}",
         ),
     )
 

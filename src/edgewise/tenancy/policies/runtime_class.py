@@ -3,13 +3,17 @@
 A class that the author chose is replaced, and with it the overhead that Kubernetes has already
 added for it; it adds that of the new class afterwards. In a slice, a tenant is alone on its nodes
 and chooses for itself. The policy `pods` looks at the result.
+
+The operator says by a label which namespaces that concerns. Without a class it is none, and the API
+server need not prepare each pod to find that out, which costs it as much as all other rules. While
+a label is missing that should be there, the policy `pods` lets no pod in.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from edgewise.api.tenancy import GROUP, SLICE, TENANT_UID
+from edgewise.api.tenancy import GROUP, RUNTIME_CLASS, SLICE, TENANT_UID
 from edgewise.kube.kinds.admission import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
@@ -23,6 +27,12 @@ OUTSIDE_OF_SLICES: dict[str, Any] = {
     "matchExpressions": [
         {"key": TENANT_UID, "operator": "Exists"},
         {"key": SLICE, "operator": "DoesNotExist"},
+    ]
+}
+_WITH_CLASS: dict[str, Any] = {
+    "matchExpressions": [
+        *OUTSIDE_OF_SLICES["matchExpressions"],
+        {"key": RUNTIME_CLASS, "operator": "Exists"},
     ]
 }
 _CLASS = f"params.metadata.annotations['{parameters.annotation('runtimeClass')}']"
@@ -39,7 +49,7 @@ SET_RUNTIME_CLASS: tuple[Object, ...] = (
                 "kind": ClusterRole.KIND.kind,
             },
             "matchConstraints": {
-                "namespaceSelector": OUTSIDE_OF_SLICES,
+                "namespaceSelector": _WITH_CLASS,
                 "resourceRules": [
                     {
                         "apiGroups": [""],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgewise.api.tenancy import GROUP, TENANT_UID
 from edgewise.kube.objects import Object
+from edgewise.tenancy.policies.own_kinds import AMOUNTS, COUNTED, NOT_COUNTED, good_amounts
 from edgewise.tenancy.policies.writing import CREATE, DELETE, UPDATE, Check, On, policy
 
 _PLURALS = ("tenantrequests", "rolerequests", "clusterrolerequests")
@@ -13,6 +14,8 @@ _MAY_APPROVE = (
     ".namespace(has(request.namespace) ? request.namespace : '').name(request.name)"
     ".check('approve').allowed()"
 )
+# CEL has no clock; the API server has just stamped what it is about to store.
+_MADE = "string(object.metadata.creationTimestamp)"
 
 REQUESTS = policy(
     "requests",
@@ -57,12 +60,27 @@ REQUESTS = policy(
             "namespaceObject.metadata.labels)",
             "a RoleRequest belongs into a namespace of a tenant, and this is none",
         ),
+        # Once it is stored nothing of it changes but the decision, which may be a no.
+        good_amounts("request.operation != 'CREATE'"),
+        Check(
+            "request.operation != 'CREATE' || "
+            f"variables.amounts.all(k, k.contains('/') || k in {COUNTED})",
+            f"spec.resources {NOT_COUNTED}",
+        ),
+        Check(
+            "request.operation != 'CREATE' || !has(object.spec.grantExpiresAt) || "
+            f"timestamp(object.spec.grantExpiresAt) > timestamp({_MADE})",
+            "spec.grantExpiresAt lies in the past",
+            says=f"'spec.grantExpiresAt lies in the past: it is ' + {_MADE} + ' now; write it "
+            "like 2030-01-31T12:00:00Z'",
+        ),
     ],
     variables={
+        **AMOUNTS,
         "decides": (
             "request.operation == 'UPDATE' && has(object.spec.decision) && "
             "!has(oldObject.spec.decision)"
-        )
+        ),
     },
 )
 POLICIES: tuple[Object, ...] = REQUESTS

@@ -13,10 +13,12 @@ from edgewise.api.tenancy import (
     KIND_LABEL,
     MANAGED,
     NETWORK,
+    OF_CLUSTER,
     OPEN,
     OWNER_ROLE,
     OWNER_UID,
     PARENT,
+    RUNTIME_CLASS,
     SLICE,
     STATE,
     SUB,
@@ -73,6 +75,8 @@ def labels_of(branch: Branch, tenant: Tenant, around: Surroundings) -> dict[str,
         labels[NETWORK] = OPEN
     if branch.slice:
         labels[SLICE] = branch.slice
+    elif around.parameters.runtime_class:
+        labels[RUNTIME_CLASS] = OF_CLUSTER
     if not branch.enabled:
         labels[DISABLED] = "true"
     return labels

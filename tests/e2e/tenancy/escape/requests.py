@@ -16,6 +16,7 @@ from tests.e2e.tenancy.escape.sending import (
     RBAC_SAYS,
     SERVICE,
     STAFF,
+    VIEWER,
     WORKERS,
     Attempt,
     Request,
@@ -307,6 +308,30 @@ def _rights() -> list[Attempt]:
             twin=patch(f"{SUBNS}/shop", {"spec": {"labels": {"a": "b"}}}, OWNER),
         ),
         Attempt(
+            name="write what one may only look at",
+            request=post(f"{NS}/acme/configmaps", _CONFIG_MAP),
+            who=each_by((VIEWER, OUTSIDER), RBAC_SAYS),
+            twin=get(f"{NS}/acme/configmaps", VIEWER),
+        ),
+        Attempt(
+            name="read Secrets as somebody who may look",
+            request=get(f"{NS}/acme/secrets", ""),
+            who=each_by((VIEWER, OUTSIDER), RBAC_SAYS),
+            twin=get(f"{NS}/acme/secrets", COLLABORATOR),
+        ),
+        Attempt(
+            name="bind roles as somebody who only works there",
+            request=post(BINDINGS, _binding("edgewise:tenant-viewer")),
+            who=each_by((VIEWER, COLLABORATOR, OUTSIDER), RBAC_SAYS),
+            twin=post(BINDINGS, _binding("edgewise:tenant-viewer"), SERVICE),
+        ),
+        Attempt(
+            name="make a namespace below without being an owner",
+            request=post(SUBNS, subnamespace("mine", workspace=harmless)),
+            who=each_by((VIEWER, COLLABORATOR, SERVICE, OUTSIDER), RBAC_SAYS),
+            twin=post(SUBNS, subnamespace("mine", workspace=harmless), OWNER),
+        ),
+        Attempt(
             name="make a role for the whole cluster",
             request=post(
                 f"{RBAC_API}/clusterroles", {**_role("pods", "get"), "kind": "ClusterRole"}
@@ -387,6 +412,12 @@ def _tree() -> list[Attempt]:
             request=patch(tenants, {"spec": {"maxDepth": 30}}),
             who=each_by(EVERYBODY, RBAC_SAYS),
             twin=patch(tenants, {"spec": {"maxDepth": 7}}),
+        ),
+        Attempt(
+            name="see what is said of one's own Tenant",
+            request=get(tenants, ""),
+            who=each_by((*EVERYBODY, "sam"), RBAC_SAYS),
+            twin=_OWN,
         ),
         Attempt(
             name="read another tenant",

@@ -14,6 +14,7 @@ PSA = "PodSecurity"
 ESCALATES = "attempting to grant RBAC permissions not currently held"
 
 OWNER, COLLABORATOR, OUTSIDER, SERVICE, STAFF = "alice", "cora", "oscar", ACCOUNT, "stan"
+VIEWER = "vera"
 WORKERS = (OWNER, COLLABORATOR, SERVICE)
 KEEPERS = (OWNER, SERVICE)
 EVERYBODY = (OWNER, COLLABORATOR, OUTSIDER, SERVICE)

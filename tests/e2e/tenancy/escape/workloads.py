@@ -100,7 +100,15 @@ def pod_attempts() -> list[Attempt]:
         ("another one's private image", {"imagePullPolicy": "IfNotPresent"}, p),
         ("all privileges", {"securityContext": {"privileged": True}}, PSA),
     )
+    chosen = {"apiVersion": "v1", "kind": "Node", "name": "simulated-1"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "resident"}}
     return [
+        Attempt(
+            name="place a pod without the scheduler",
+            request=post(f"{PODS}/resident/binding", {**binding, "target": chosen}),
+            who=each_by(EVERYBODY, RBAC_SAYS),
+            twin=fine,
+        ),
         *(
             Attempt(
                 name=f"an ephemeral container with {name}",
@@ -207,6 +215,17 @@ def network_attempts() -> list[Attempt]:
             twin=fine,
         )
         for name, peer in peers
+    ]
+    ways_out = ("another tenant", "a pod's address", "all addresses", "the metadata service")
+    found += [
+        Attempt(
+            name=f"go to {name}",
+            request=post(POLICIES, network_policy(egress=[{"to": [peer]}], policyTypes=["Egress"])),
+            who={**each_by(KEEPERS, n), **not_admins},
+            twin=fine,
+        )
+        for name, peer in peers
+        if name in ways_out
     ]
     found += [
         Attempt(

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from edgewise.api.tenancy import OWNER_ROLE, VIEWER_ROLE, Tenant, TenantResourceQuota
+from edgewise.api.tenancy import ADMIN_ROLE, OWNER_ROLE, VIEWER_ROLE, Tenant, TenantResourceQuota
 from edgewise.api.tenancy_requests import (
     APPROVER_ROLE,
     ClusterRoleRequest,
@@ -282,6 +282,27 @@ async def test_nobody_gives_away_more_than_they_have(town: Town) -> None:
     await town.until(request, "Granted")
 
 
+async def test_an_admin_of_a_namespace_approves_there_what_an_admin_has(town: Town) -> None:
+    admins = {"kind": "ClusterRole", "name": ADMIN_ROLE}
+    first = await town.ask("abel", roleRef=admins)
+    await town.decide("olga", first)
+    await town.until(first, "Granted")
+    second = await town.ask("rosa")
+
+    async def approves() -> None:
+        await town.decide("abel", second)
+
+    await eventually(approves, not_yet=(ApiError,))
+    await town.until(second, "Granted")
+    third = await town.ask("sven", roleRef={"kind": "ClusterRole", "name": OWNER_ROLE})
+    assert "holds a right that you lack" in await refused(town.decide("abel", third))
+    await town.decide("abel", third, approved=False)
+    everywhere = {"roleRef": {"kind": "ClusterRole", "name": VIEWER_ROLE}}
+    fourth = await town.ask("tove", ClusterRoleRequest, **everywhere)
+    assert "cannot patch" in await refused(town.decide("abel", fourth))
+    await (await town.person("tove")).delete(ClusterRoleRequest, fourth.metadata.name)
+
+
 async def test_one_undecided_request_a_person(town: Town) -> None:
     first = await town.ask("hal")
     assert "not decided yet" in await refused(town.ask("hal"))
@@ -317,13 +338,39 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
         {"roleRef": COLLABORATOR, "decision": {"approved": True}},
         "comes later",
     ),
+    "a role that ends before it begins": (
+        "kim",
+        {"roleRef": COLLABORATOR, "grantExpiresAt": "2020-01-01T00:00:00Z"},
+        "spec.grantExpiresAt lies in the past: it is 20",
+    ),
+    "a tenant with the name of a system namespace": (
+        "kim",
+        {"tenantName": "kube-system"},
+        "this name is reserved: names that begin with kube-",
+    ),
+    "an amount that is none": (
+        "kim",
+        {"tenantName": "kim-inc", "resources": {"cpu": "many"}},
+        "spec.resources.cpu: many, which is no quantity",
+    ),
+    "a negative amount": (
+        "kim",
+        {"tenantName": "kim-inc", "resources": {"pods": -1}},
+        "spec.resources.pods: -1, which is no quantity",
+    ),
+    "what nobody counts": (
+        "kim",
+        {"tenantName": "kim-inc", "resources": {"bananas": 3}},
+        "spec.resources names what a ResourceQuota does not count",
+    ),
 }
 
 
 @pytest.mark.parametrize("sentence", BAD)
 async def test_refused_at_once(town: Town, sentence: str) -> None:
     who, spec, says = BAD[sentence]
-    assert says in await refused(town.ask(who, **spec))
+    kind = TenantRequest if "tenantName" in spec else RoleRequest
+    assert says in await refused(town.ask(who, kind, **spec))
 
 
 async def test_a_name_that_can_be_guessed_is_refused(town: Town) -> None:

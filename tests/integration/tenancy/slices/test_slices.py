@@ -272,7 +272,7 @@ async def test_budgets_hold_until_the_grace_is_over(field: Field) -> None:
     )
     await field.admin.create(budget)
     await field.claim("c", mode="Manual")
-    name = await field.slice("s", claim="c", grace_seconds=6)
+    name = await field.slice("s", claim="c", grace_seconds=4)
     await field.claim_is("c", "Bound")
     await field.use("c")
 
@@ -327,7 +327,7 @@ async def test_a_slice_ends_when_its_time_is_over(field: Field) -> None:
     await field.inside_is("Established")
     stubborn = await field.pod(child, node, terminationGracePeriodSeconds=3600)
     field.stubborn.add(stubborn)
-    soon = datetime.now(UTC) + timedelta(seconds=6)
+    soon = datetime.now(UTC) + timedelta(seconds=2)
     await field.admin.patch(Slice, name, body={"spec": {"expiresAt": soon.isoformat()}})
     await field.node_is(node, "")
     assert not await field.has_pod(child, stubborn)
@@ -343,7 +343,7 @@ async def test_a_claim_ends_when_its_time_is_over(field: Field) -> None:
     node = await field.node("a")
     await field.claim("c")
     await field.claim_is("c", "Bound")
-    soon = (datetime.now(UTC) + timedelta(seconds=6)).isoformat()
+    soon = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
     body = {"spec": {"expiresAt": soon}}
     await (await field.owner()).patch(SliceClaim, "c", field.acme, body=body)
     await field.node_is(node, "")
