@@ -15,6 +15,7 @@ try:
     from edgewise.agents.reports.broker import BrokerError
     from edgewise.agents.reports.program import Options, run_reports
     from edgewise.placement.broker_url import BadBrokerUrl, BrokerUrl
+    from edgewise.placement.reports_secret import PING_PORT
 except ModuleNotFoundError as error:
     raise SystemExit(
         f"edgewise: reports need the package {error.name}: install edgewise[mqtt]"
@@ -52,6 +53,10 @@ def reports(
     advertise: Annotated[
         str, typer.Option(help="URL at which the operator finds it, if not that address.")
     ] = "",
+    ping_port: Annotated[
+        int,
+        typer.Option(min=1, max=65535, help="Of the nodes, at which their ping agents answer."),
+    ] = PING_PORT,
     namespace: Annotated[
         str, typer.Option(help="The operator's namespace, where its Secret is.")
     ] = NAMESPACE,
@@ -72,6 +77,7 @@ def reports(
         broker_port=broker_port,
         advertise=advertise,
         public_broker=public_broker and repr(_parsed(public_broker, "--public-broker")),
+        ping_port=ping_port,
     )
     access = load_access(kubeconfig, context)
     set_up_logs(json=json_logs)

@@ -60,6 +60,7 @@ class World:
     quota: int = 0
     squatters: int = 0  # so many names of sentinels belong to pods of somebody else
     prefer: list[str] = field(default_factory=list)  # what kube-scheduler chooses first
+    detour: dict[str, float] = field(default_factory=dict)  # what users measure, not their probes
 
     def __post_init__(self) -> None:
         self.now = START
@@ -114,7 +115,7 @@ class World:
                 for node in self.rtts
             ),
             heard={
-                box.uid: values[box.node]
+                box.uid: self.value(box.node, self.detour)
                 for box in self.pods
                 if self.reports and self.is_heard(box)
             },
@@ -130,8 +131,9 @@ class World:
             and box.node not in self.silent
         )
 
-    def value(self, node: str) -> Value:
-        rtt = self.rtts[node] + (self.noise(node) if self.noise else 0.0)
+    def value(self, node: str, detour: dict[str, float] | None = None) -> Value:
+        rtt = (detour or {}).get(node, self.rtts[node])
+        rtt += self.noise(node) if self.noise else 0.0
         rtt = max(0.01, rtt)
         mean = self.faded.get(node, rtt)
         return Value(node=node, rtt_ms=mean, p95_ms=rtt, newest_ms=rtt, n=1, last=self.now)
