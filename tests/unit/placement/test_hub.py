@@ -130,6 +130,6 @@ async def test_ping_agents_are_asked_at_the_port_that_the_cluster_names() -> Non
 async def test_what_is_no_port_gets_a_sentence_and_concerns_probes_only(written: bytes) -> None:
     cluster = Cluster(node("a"))
     cluster.ping = written
-    with pytest.raises(Unavailable, match="`pingPort` of the Secret .* is no port"):
+    with pytest.raises(Unavailable, match=r"`pingPort` of the Secret .* is no port"):
         await Hub(cluster).told()
     assert await Hub(cluster).told(mode="Sentinel") == []

@@ -1,4 +1,4 @@
-"""The middleware of a service: each answer names its pod, and from SIGTERM on it ends connections."""
+"""The middleware of a service: each answer names its pod; from SIGTERM on, connections end."""
 
 from __future__ import annotations
 

@@ -79,6 +79,7 @@ class World:
         self.most_live = self.replicas
         self.sentinel_nodes: list[tuple[int, str]] = []  # (search, node)
         self.moves: list[str] = []
+        self.risks: list[str] = []  # what was done that may leave fewer than R ready
         self.log: list[str] = []
         self.refused: dict[str, Refusal] = {}
         self.squatted: list[str] = []
@@ -176,6 +177,8 @@ class World:
             for pod in made.delete:
                 may()
                 box = self.box(pod.uid)
+                if box.role is Role.REPLICA:
+                    self.risks.append(f"deleted {box.name}")
                 box.deleting_at = box.deleting_at or self.now
             for order in made.create:
                 may()
@@ -213,6 +216,10 @@ class World:
     def promote(self, uid: str) -> None:
         box = self.box(uid)
         assert box.role is Role.SENTINEL
+        mine = [each for each in self.pods if each.role is Role.REPLICA and not each.deleting_at]
+        # The ReplicaSet would delete who is not ready, whatever it costs.
+        if len(mine) < self.replicas or not all(self.ready(each) for each in (box, *mine)):
+            self.risks.append(f"promoted {box.name} while not all were ready")
         box.role = Role.PROMOTED
         self.moves.append(box.node)
 
