@@ -25,7 +25,7 @@ class Quota(OpenObject):
 
 async def used_up(stage: Stage) -> bool:
     found = await stage.client.get(Quota, "pods", stage.namespace)
-    return found.status.get("used", {}).get("pods") == "1"
+    return bool(found.status.get("used", {}).get("pods") == "1")
 
 
 async def test_a_quota_that_is_used_up_is_said_and_nothing_moves(stage: Stage) -> None:

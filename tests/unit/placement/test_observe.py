@@ -80,7 +80,7 @@ class Ground:
         meta: dict[str, Any] = {"name": name, "uid": uid, "labels": labels or {}}
         meta |= {"ownerReferences": owners or [], "annotations": annotations or {}}
         meta |= {"namespace": namespace} if namespace else {}
-        made = msgspec.convert({"metadata": meta, **rest}, kind)
+        made: Any = msgspec.convert({"metadata": meta, **rest}, kind)
         cache = self.caches[kind]
         cache.replace([*cache, made], "1")
         return made
