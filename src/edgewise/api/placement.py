@@ -271,7 +271,6 @@ class LatencyPlacementStatus(Record):
     sentinels: Annotated[list[Sentinel], as_one(), left_open()] = []
     running: int | None = None
     """Sentinels that run now, for the scale subresource."""
-    selector: str = ""
     visited: Annotated[list[Visited], as_one(), left_open()] = []
     ranking: Annotated[list[Ranked], as_one(), left_open()] = []
     decision: Annotated[Decision | None, as_one(), left_open()] = None
@@ -301,7 +300,6 @@ class LatencyPlacement(Object, kw_only=True):
         scale=Scale(
             spec_replicas_path=".spec.sentinels",
             status_replicas_path=".status.running",
-            label_selector_path=".status.selector",
         ),
         columns=(
             Column("Target", ".spec.target.name"),
