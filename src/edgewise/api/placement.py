@@ -76,7 +76,7 @@ class Why(StrEnum):
     NO_REPORTS = "NoReports"
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
-    LOST = "Lost"  # its sentinel went without us
+    LOST = "Lost"  # its sentinel, or the replica that this became, went without us
     LIMITED = "Limited"  # it is better, and maxMovesPerHour forbids the move
     HELD_BACK = "HeldBack"  # it is better, and replicas were not ready for a move
     UNCONFIRMED = "Unconfirmed"  # a probe said that it is better, and reports did not
@@ -254,6 +254,8 @@ class Search(Record):
     generation: int = 0
     futile: bool = False
     """Whether it could not get below the threshold."""
+    won: Annotated[list[str], as_one()] = []
+    """Nodes whose sentinels became replicas in it: none is looked at twice in one search."""
 
 
 class LatencyPlacementStatus(Record):

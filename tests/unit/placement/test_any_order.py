@@ -116,5 +116,5 @@ def test_it_ends_keeps_r_ready_and_visits_no_node_twice(
     world.step()
     assert not [box for box in world.pods if box.role is Role.SENTINEL and not box.deleting_at]
     assert not [box for box in world.pods if box.cost and not box.deleting_at]
-    visits = Counter(world.sentinel_nodes)
+    visits = Counter(world.visits)
     assert max(visits.values(), default=0) <= 1, visits

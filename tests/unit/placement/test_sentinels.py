@@ -107,3 +107,25 @@ def test_a_probe_that_reports_contradict_goes_back() -> None:
     assert world.held() == ["n2"]
     assert world.status.phase == Phase.CONVERGED
     assert world.least_ready == 1
+
+
+def test_a_node_whose_new_replica_is_taken_away_is_not_looked_at_again() -> None:
+    """Otherwise somebody who deletes pods could have one search go on for ever."""
+    world = World(FOUR, on=["n2"], prefer=["n4", "n3", "n1"])
+    while world.held() != ["n4"] or world.status.decision is not None:
+        world.step()
+        world.tick(0.1)
+    for box in world.pods:
+        if box.node == "n4":
+            box.deleting_at = world.now
+    world.prefer = ["n1"]  # where the ReplicaSet's next one goes
+    world.tick()
+    world.run(200)
+    assert world.status.search.ended_at is not None
+    assert world.why()["n4"] == "Lost"
+    assert world.held() == ["n3"]
+    assert [node for _, node in world.visits].count("n4") == 1
+    world.prefer = []
+    world.tick(301)
+    world.run(200)
+    assert (world.status.search.number, world.held()) == (2, ["n4"]), "the next search finds it"

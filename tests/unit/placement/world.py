@@ -39,6 +39,7 @@ class Box:
     cost: bool = False
     unschedulable_since: float | None = None
     unready: bool = False
+    directed: bool = False  # to a node that is known already: that is no visit
 
 
 class Killed(Exception):
@@ -78,6 +79,7 @@ class World:
         self.least_ready = self.replicas
         self.most_live = self.replicas
         self.sentinel_nodes: list[tuple[int, str]] = []  # (search, node)
+        self.visits: list[tuple[int, str]] = []  # of those, without the directed ones
         self.moves: list[str] = []
         self.risks: list[str] = []  # what was done that may leave fewer than R ready
         self.log: list[str] = []
@@ -182,7 +184,7 @@ class World:
                 box.deleting_at = box.deleting_at or self.now
             for order in made.create:
                 may()
-                self.create(order.name, list(order.nodes))
+                self.create(order.name, list(order.nodes), directed=bool(order.replaces))
             for pod in made.cost:
                 may()
                 self.box(pod.uid).cost = True
@@ -200,7 +202,7 @@ class World:
     def box(self, uid: str) -> Box:
         return next(box for box in self.pods if box.uid == uid)
 
-    def create(self, name: str, nodes: list[str]) -> None:
+    def create(self, name: str, nodes: list[str], *, directed: bool = False) -> None:
         if any(box.name == name for box in self.pods):
             return
         if len(self.squatted) < self.squatters:
@@ -211,6 +213,7 @@ class World:
             self.refused[name] = Refusal(True, "exceeded quota")
             return
         self.pods.append(self._new(name, Role.SENTINEL, nodes))
+        self.pods[-1].directed = directed
         self.most_live = max(self.most_live, sum(box.deleting_at is None for box in self.pods))
 
     def promote(self, uid: str) -> None:
@@ -254,6 +257,8 @@ class World:
         box.ready_at = self.now + self.start_seconds
         if box.role is Role.SENTINEL:
             self.sentinel_nodes.append((self.status.search.number, box.node))
+            if not box.directed:
+                self.visits.append((self.status.search.number, box.node))
 
     def _replace(self) -> None:
         """As a ReplicaSet: unready pods go before costly ones."""
