@@ -76,7 +76,7 @@ class Why(StrEnum):
     NO_REPORTS = "NoReports"
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
-    LOST = "Lost"  # its sentinel went without us
+    LOST = "Lost"  # its sentinel, or the replica that this became, went without us
     LIMITED = "Limited"  # it is better, and maxMovesPerHour forbids the move
     HELD_BACK = "HeldBack"  # it is better, and replicas were not ready for a move
     UNCONFIRMED = "Unconfirmed"  # a probe said that it is better, and reports did not
@@ -254,6 +254,8 @@ class Search(Record):
     generation: int = 0
     futile: bool = False
     """Whether it could not get below the threshold."""
+    won: Annotated[list[str], as_one()] = []
+    """Nodes whose sentinels became replicas in it: none is looked at twice in one search."""
 
 
 class LatencyPlacementStatus(Record):
@@ -271,7 +273,6 @@ class LatencyPlacementStatus(Record):
     sentinels: Annotated[list[Sentinel], as_one(), left_open()] = []
     running: int | None = None
     """Sentinels that run now, for the scale subresource."""
-    selector: str = ""
     visited: Annotated[list[Visited], as_one(), left_open()] = []
     ranking: Annotated[list[Ranked], as_one(), left_open()] = []
     decision: Annotated[Decision | None, as_one(), left_open()] = None
@@ -301,7 +302,6 @@ class LatencyPlacement(Object, kw_only=True):
         scale=Scale(
             spec_replicas_path=".spec.sentinels",
             status_replicas_path=".status.running",
-            label_selector_path=".status.selector",
         ),
         columns=(
             Column("Target", ".spec.target.name"),

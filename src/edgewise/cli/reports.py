@@ -12,6 +12,7 @@ from edgewise.agents.reports.program import Options, run_reports
 from edgewise.kube.config import Access, load_access
 from edgewise.operator import NAMESPACE
 from edgewise.placement.broker_url import BadBrokerUrl, BrokerUrl
+from edgewise.placement.reports_secret import PING_PORT
 from edgewise.runtime.logs import set_up_logs
 
 app = typer.Typer()
@@ -46,6 +47,10 @@ def reports(
     advertise: Annotated[
         str, typer.Option(help="URL at which the operator finds it, if not that address.")
     ] = "",
+    ping_port: Annotated[
+        int,
+        typer.Option(min=1, max=65535, help="Of the nodes, at which their ping agents answer."),
+    ] = PING_PORT,
     namespace: Annotated[
         str, typer.Option(help="The operator's namespace, where its Secret is.")
     ] = NAMESPACE,
@@ -66,6 +71,7 @@ def reports(
         broker_port=broker_port,
         advertise=advertise,
         public_broker=public_broker and repr(_parsed(public_broker, "--public-broker")),
+        ping_port=ping_port,
     )
     access = load_access(kubeconfig, context)
     set_up_logs(json=json_logs)

@@ -20,7 +20,7 @@ from edgewise.placement.observe import (
     observe,
     replica_sets_of,
 )
-from edgewise.placement.observed import Observed
+from edgewise.placement.observed import Observed, Role
 from edgewise.placement.plan import Plan, plan
 from edgewise.runtime.controller import Controller
 from edgewise.runtime.requeue import Requeue
@@ -114,7 +114,11 @@ class PlacementController(Controller[LatencyPlacement]):
             say(placement, reason, words)
 
     def _measure(self, placement: LatencyPlacement, seen: Observed) -> None:
-        values = [each.rtt_ms for each in seen.heard.values()]
+        values = [
+            seen.heard[pod.uid].rtt_ms
+            for pod in seen.pods
+            if pod.role is Role.REPLICA and pod.live and pod.uid in seen.heard
+        ]
         if values:
             meta = placement.metadata
             self._metrics.rtt.labels(meta.namespace, meta.name).set(max(values))

@@ -1,8 +1,9 @@
 """The Secret by which operator, server and the program for reports find each other.
 
 It holds the cluster's report secret, from which report keys are derived, the token for the
-summaries, and two addresses: where the summaries are, and where clients find the broker. Keys and
-token are made once; the program writes its addresses each time it starts.
+summaries, and two addresses: where the summaries are, and where clients find the broker; and the
+port of the ping agents. Keys and token are made once; the program writes the others each time it
+starts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from edgewise.kube.kinds.core import Namespace, Secret
 
 NAMESPACE = "edgewise-system"
 NAME = "edgewise-reports"
-KEY, TOKEN, URL, BROKER = "key", "token", "url", "broker"
+KEY, TOKEN, URL, BROKER, PING = "key", "token", "url", "broker", "pingPort"
+# At which ping agents answer on every node, unless another port is named.
+PING_PORT = 7777
 BYTES = 32
 # It goes into a header: one that was written by hand may end with a line feed.
 _TOKEN = re.compile(rb"[!-~]{16,512}")
@@ -34,6 +37,7 @@ class ReportsAccess(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     url: str = ""
     broker: str = ""
+    ping: str = ""  # as it is written; empty: the usual port
 
     def __repr__(self) -> str:
         return f"ReportsAccess({self.url}, {self.broker})"
@@ -51,6 +55,7 @@ def access_of(secret: Secret) -> ReportsAccess:
         token=token.decode(),
         url=secret.data.get(URL, b"").decode(errors="replace"),
         broker=secret.data.get(BROKER, b"").decode(errors="replace"),
+        ping=secret.data.get(PING, b"").decode(errors="replace"),
     )
 
 
@@ -70,7 +75,9 @@ async def is_replaced(client: Client, namespace: str, known: ReportsAccess) -> b
     return now is None or (now.key, now.token) != (known.key, known.token)
 
 
-async def announce(client: Client, namespace: str, *, url: str, broker: str) -> ReportsAccess:
+async def announce(
+    client: Client, namespace: str, *, url: str, broker: str, ping_port: int = PING_PORT
+) -> ReportsAccess:
     """Make the Secret, once, and say in it where we are."""
     known = await read_access(client, namespace)
     if known is None:
@@ -78,9 +85,10 @@ async def announce(client: Client, namespace: str, *, url: str, broker: str) -> 
         known = await read_access(client, namespace)
         if known is None:
             raise UnusableReportsSecret(f"the Secret {namespace}/{NAME} vanished while it was read")
-    body = {"stringData": {URL: url, BROKER: broker}}
+    ping = str(ping_port)
+    body = {"stringData": {URL: url, BROKER: broker, PING: ping}}
     await client.patch(Secret, NAME, namespace, body=body)
-    return msgspec.structs.replace(known, url=url, broker=broker)
+    return msgspec.structs.replace(known, url=url, broker=broker, ping=ping)
 
 
 async def _create(client: Client, namespace: str) -> None:

@@ -78,7 +78,7 @@ class Installation:
         return (await self.client.get(Service, "edgewise-gateway", SYSTEM)).spec.cluster_ip
 
     async def kill(self, pod: Pod) -> None:
-        self._last_words += await self._lines(pod)
+        self._last_words += await self.lines(pod)
         await self.client.delete(Pod, pod.metadata.name, SYSTEM, grace_seconds=0)
 
     @contextlib.contextmanager
@@ -96,10 +96,10 @@ class Installation:
         found = list(self._last_words)
         for component in ("operator", "gateway"):
             for pod in self.pods(component):
-                found += await self._lines(pod)
+                found += await self.lines(pod)
         return found
 
-    async def _lines(self, pod: Pod) -> list[str]:
+    async def lines(self, pod: Pod) -> list[str]:
         name, containers = pod.metadata.name, pod.spec["containers"]
         return [
             f"{name}: {line}"

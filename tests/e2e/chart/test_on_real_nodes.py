@@ -5,13 +5,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
+import aiomqtt
 import pytest
 
 from edgewise.api.sessions import SessionTemplate
+from edgewise.client.probe import Target, measure
 from edgewise.exposure.publishing import PATIENCE
 from edgewise.kube.errors import KubeError, ServerError
-from edgewise.kube.kinds.core import Pod
+from edgewise.kube.kinds.core import Node, Pod, Service
 from edgewise.kube.kinds.gateway_api import GATEWAY_KINDS
+from edgewise.placement.reports_secret import read_access
 from edgewise.testing.eventually import eventually
 from tests.e2e.chart import gateway_api, removal
 from tests.e2e.chart.conftest import (
@@ -27,6 +30,7 @@ from tests.e2e.sessions.workloads import HTTP, NAMESPACE, UDP, pods
 
 pytestmark = [pytest.mark.root, pytest.mark.asyncio(loop_scope="module")]
 
+PING_PORT = 17777
 PORTS = [{"name": "http", "port": HTTP}, {"name": "game", "port": UDP, "protocol": "UDP"}]
 
 
@@ -34,6 +38,60 @@ async def test_all_pods_become_ready(installation: Installation) -> None:
     for component in ("operator", "gateway"):
         found = await installation.both_ready(component)
         assert len({pod.node_name for pod in found}) == 2, "replicas are spread over the nodes"
+
+
+async def test_the_broker_counts_reports_and_every_node_answers_probes(
+    installation: Installation,
+) -> None:
+    """With its own mosquitto, from the image; and ping agents at a port that is not the usual."""
+    cluster, client = installation.cluster, installation.client
+    values = {"reports_enabled": "true", "ping_enabled": "true", "ping_hostPort": PING_PORT}
+    await helm_in(cluster, "upgrade", *chart_values(**values))
+
+    def ready() -> None:
+        found = [*installation.pods("reports"), *installation.pods("ping")]
+        states = {pod.metadata.name: pod.ready for pod in found}
+        assert list(states.values()) == [True] * 3, states
+
+    await eventually(ready, within=90, every=0.1)
+    access = await read_access(client, SYSTEM)
+    assert access is not None
+    assert access.ping == str(PING_PORT), "clients are told where to ask"
+    (reports,) = installation.pods("reports")
+    broker = (await client.get(Service, "edgewise-broker", SYSTEM)).spec.cluster_ip
+
+    async def counted() -> None:
+        async with aiomqtt.Client(broker, 1883, timeout=5) as user:
+            await user.publish("edgewise/latency/here/default/nothing", b"{}")
+        told = f"http://{reports.status.pod_ip}:8083/metrics"
+        async with installation.rooms.http.get(told) as answer:
+            text = await answer.text()
+        (line,) = [each for each in text.splitlines() if 'verdict="unknown-placement"' in each]
+        assert float(line.split()[-1]) > 0
+
+    await eventually(counted, within=30, not_yet=(aiomqtt.MqttError,))
+    nodes = (await client.list(Node)).items
+    at = {
+        node.metadata.name: f"{address.address}:{PING_PORT}"
+        for node in nodes
+        for address in node.status.addresses
+        if address.type == "InternalIP"
+    }
+
+    async def answered() -> None:
+        found = await measure(
+            [
+                Target(name=node, udp=where, http=f"http://{where}/ping")
+                for node, where in at.items()
+            ]
+        )
+        assert len(found) == 2
+        assert [each for each in found.values() if each.median_ms is None] == []
+
+    await eventually(answered, within=30)
+    said = await installation.lines(reports)
+    assert [line for line in said if "orbidden" in line or "Traceback" in line] == []
+    await helm_in(cluster, "upgrade", *chart_values())
 
 
 async def test_a_bad_session_is_refused_with_a_sentence(installation: Installation) -> None:

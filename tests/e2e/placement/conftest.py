@@ -46,3 +46,23 @@ async def stage(placement_cluster: LocalCluster) -> AsyncIterator[Stage]:
             yield made
         finally:
             await client.delete(Namespace, namespace)
+
+
+@pytest_asyncio.fixture
+async def real(nodes: LocalCluster) -> AsyncIterator[Stage]:
+    """Real nodes, which other domains use, too; simulated ones come after them."""
+    async with nodes.client() as client:
+        await install_domains(client, (PLACEMENT,), PLACEMENT.kinds)
+        # An operator of the tests before has gone, and nothing answers for its webhooks.
+        for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
+            with contextlib.suppress(NotFound):
+                await client.delete(kind, WEBHOOKS)
+        namespace = f"place-{secrets.token_hex(3)}"
+        await client.create(Namespace.named(namespace))
+        made = Stage(nodes, client, namespace)
+        made.nodes = [*nodes.spec.node_names, *nodes.spec.simulated_names]
+        try:
+            yield made
+        finally:
+            await made.uncordon()
+            await client.delete(Namespace, namespace)

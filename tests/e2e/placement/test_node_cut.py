@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import secrets
-from collections.abc import AsyncIterator
-
 import pytest
 
-from edgewise.domain import install_domains
-from edgewise.kube.errors import NotFound
-from edgewise.kube.kinds.admission import (
-    MutatingWebhookConfiguration,
-    ValidatingWebhookConfiguration,
-)
-from edgewise.kube.kinds.core import Namespace, Node
+from edgewise.kube.kinds.core import Node
 from edgewise.local import faults
-from edgewise.local.clusters import LocalCluster
-from edgewise.operator import WEBHOOKS
-from edgewise.placement.domain import PLACEMENT
 from edgewise.testing.eventually import eventually
 from tests.e2e.local.workloads import web_spec
 from tests.e2e.placement.stage import Stage
 
 SHARES = "nodes"
-
-
-@pytest.fixture
-async def real(nodes: LocalCluster) -> AsyncIterator[Stage]:
-    async with nodes.client() as client:
-        await install_domains(client, (PLACEMENT,), PLACEMENT.kinds)
-        # An operator of the tests before has gone, and nothing answers for its webhooks.
-        for kind in (MutatingWebhookConfiguration, ValidatingWebhookConfiguration):
-            with contextlib.suppress(NotFound):
-                await client.delete(kind, WEBHOOKS)
-        namespace = f"place-{secrets.token_hex(3)}"
-        await client.create(Namespace.named(namespace))
-        made = Stage(nodes, client, namespace)
-        made.nodes = [*nodes.spec.node_names, *nodes.spec.simulated_names]
-        try:
-            yield made
-        finally:
-            await made.uncordon()
-            await client.delete(Namespace, namespace)
 
 
 @pytest.mark.root

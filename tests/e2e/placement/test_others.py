@@ -113,6 +113,15 @@ async def test_a_node_with_a_sentinel_is_drained_beside_a_budget(stage: Stage) -
     assert stage.least_ready >= 2
 
 
+async def test_kubectl_scales_the_sentinels_and_never_the_target(stage: Stage) -> None:
+    await stage.deploy("web")
+    await stage.place("web", sentinels=1)
+    within = f"--namespace={stage.namespace}"
+    await kubectl(stage, "scale", "latencyplacement/web", "--replicas=3", within)
+    assert (await stage.placement("web")).spec.sentinels == 3
+    assert (await stage.client.get(Deployment, "web", stage.namespace)).spec["replicas"] == 1
+
+
 async def test_a_replica_that_is_not_ready_at_the_decision_is_waited_for(stage: Stage) -> None:
     """A ReplicaSet with one pod too many deletes unready ones first, whatever they cost."""
     async with stage.reports(), stage.operator(webhooks=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -218,13 +219,16 @@ async def test_a_deletion_cost_of_ours_goes_with_the_placement(stage: Stage) -> 
 
 
 # What is asked for, the field that the answer names, and what it says of it.
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "an unknown target": ({"target": {"name": "nothing"}}, "spec.target", "no Deployment nothing"),
-    "another kind": (
-        {"target": {"kind": "StatefulSet", "name": "web"}},
-        "target.kind",
-        "not yet possible",
-    ),
+    **{
+        f"a {kind}, to come": (
+            {"target": {"kind": kind, "name": "web"}},
+            "target.kind",
+            "not yet possible",
+        )
+        for kind in ("StatefulSet", "SessionTemplate", "Fleet")
+    },
     "an unknown kind": (
         {"target": {"kind": "CronJob", "name": "web"}},
         "spec.target.kind",

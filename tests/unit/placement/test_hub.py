@@ -12,6 +12,7 @@ from edgewise.clusters.connections import Connections
 from edgewise.kube.kinds.core import Node, NodeAddress, Secret
 from edgewise.placement.hub import half as module
 from edgewise.placement.hub.half import PlacementHalf
+from edgewise.runtime.errors import Unavailable
 
 
 def node(name: str, address: str = "10.0.0.1", **labels: str) -> Node:
@@ -28,6 +29,7 @@ class Cluster:
         self.nodes = list(nodes)
         self.lists = 0
         self.name = "rome"
+        self.ping = b""
         self.client = self
         self._closing: list[Any] = []
 
@@ -37,7 +39,7 @@ class Cluster:
 
     async def get(self, kind: type[Secret], name: str, namespace: str) -> Secret:
         made = Secret.named(name, namespace)
-        made.data = {"key": b"k" * 32, "token": b"t" * 32}
+        made.data = {"key": b"k" * 32, "token": b"t" * 32, "pingPort": self.ping}
         return made
 
     # As `Connections` of one cluster.
@@ -116,3 +118,18 @@ async def test_sentinels_need_no_addresses() -> None:
     cluster = Cluster(node("a"))
     assert await Hub(cluster).told(mode="Sentinel") == []
     assert cluster.lists == 0
+
+
+async def test_ping_agents_are_asked_at_the_port_that_the_cluster_names() -> None:
+    cluster = Cluster(node("a"))
+    cluster.ping = b"17777"
+    assert await Hub(cluster).told() == ["a 10.0.0.1:17777"]
+
+
+@pytest.mark.parametrize("written", [b"0", b"65536", b"7777\n", b"-1", b"many", "\u0667".encode()])
+async def test_what_is_no_port_gets_a_sentence_and_concerns_probes_only(written: bytes) -> None:
+    cluster = Cluster(node("a"))
+    cluster.ping = written
+    with pytest.raises(Unavailable, match=r"`pingPort` of the Secret .* is no port"):
+        await Hub(cluster).told()
+    assert await Hub(cluster).told(mode="Sentinel") == []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from edgewise.client.errors import EdgewiseError, Unreachable
-from edgewise.client.placement import Reporter, ReportKey, Sample, sample
+from edgewise.client.placement import Reporter, ReportKey, Sample, http_sender, sample
 from edgewise.client.placement.reporter import Send
 from edgewise.client.placement.sampling import handshake_seconds
 from edgewise.testing.eventually import eventually
@@ -262,3 +262,15 @@ async def test_a_reporter_that_is_to_end_does_so_also_when_its_broker_fails_then
     running.cancel()
     await asyncio.wait({running}, timeout=10)
     assert running.cancelled()
+
+
+async def test_a_client_without_mqtt_reports_through_its_application() -> None:
+    """Each report as the text that the HTTP API takes; what fails there is tried again."""
+    posted: list[list[str]] = []
+
+    async def post(reports: list[str]) -> None:
+        posted.append(reports)
+
+    async with http_sender(post)(key_of_ann()) as send:
+        await send(b'{"rtt":5}')
+    assert posted == [['{"rtt":5}']]

@@ -39,6 +39,7 @@ class Box:
     cost: bool = False
     unschedulable_since: float | None = None
     unready: bool = False
+    directed: bool = False  # to a node that is known already: that is no visit
 
 
 class Killed(Exception):
@@ -60,6 +61,7 @@ class World:
     quota: int = 0
     squatters: int = 0  # so many names of sentinels belong to pods of somebody else
     prefer: list[str] = field(default_factory=list)  # what kube-scheduler chooses first
+    detour: dict[str, float] = field(default_factory=dict)  # what users measure, not their probes
 
     def __post_init__(self) -> None:
         self.now = START
@@ -77,7 +79,9 @@ class World:
         self.least_ready = self.replicas
         self.most_live = self.replicas
         self.sentinel_nodes: list[tuple[int, str]] = []  # (search, node)
+        self.visits: list[tuple[int, str]] = []  # of those, without the directed ones
         self.moves: list[str] = []
+        self.risks: list[str] = []  # what was done that may leave fewer than R ready
         self.log: list[str] = []
         self.refused: dict[str, Refusal] = {}
         self.squatted: list[str] = []
@@ -114,7 +118,7 @@ class World:
                 for node in self.rtts
             ),
             heard={
-                box.uid: values[box.node]
+                box.uid: self.value(box.node, self.detour)
                 for box in self.pods
                 if self.reports and self.is_heard(box)
             },
@@ -130,8 +134,9 @@ class World:
             and box.node not in self.silent
         )
 
-    def value(self, node: str) -> Value:
-        rtt = self.rtts[node] + (self.noise(node) if self.noise else 0.0)
+    def value(self, node: str, detour: dict[str, float] | None = None) -> Value:
+        rtt = (detour or {}).get(node, self.rtts[node])
+        rtt += self.noise(node) if self.noise else 0.0
         rtt = max(0.01, rtt)
         mean = self.faded.get(node, rtt)
         return Value(node=node, rtt_ms=mean, p95_ms=rtt, newest_ms=rtt, n=1, last=self.now)
@@ -174,10 +179,12 @@ class World:
             for pod in made.delete:
                 may()
                 box = self.box(pod.uid)
+                if box.role is Role.REPLICA:
+                    self.risks.append(f"deleted {box.name}")
                 box.deleting_at = box.deleting_at or self.now
             for order in made.create:
                 may()
-                self.create(order.name, list(order.nodes))
+                self.create(order.name, list(order.nodes), directed=bool(order.replaces))
             for pod in made.cost:
                 may()
                 self.box(pod.uid).cost = True
@@ -195,7 +202,7 @@ class World:
     def box(self, uid: str) -> Box:
         return next(box for box in self.pods if box.uid == uid)
 
-    def create(self, name: str, nodes: list[str]) -> None:
+    def create(self, name: str, nodes: list[str], *, directed: bool = False) -> None:
         if any(box.name == name for box in self.pods):
             return
         if len(self.squatted) < self.squatters:
@@ -206,11 +213,16 @@ class World:
             self.refused[name] = Refusal(True, "exceeded quota")
             return
         self.pods.append(self._new(name, Role.SENTINEL, nodes))
+        self.pods[-1].directed = directed
         self.most_live = max(self.most_live, sum(box.deleting_at is None for box in self.pods))
 
     def promote(self, uid: str) -> None:
         box = self.box(uid)
         assert box.role is Role.SENTINEL
+        mine = [each for each in self.pods if each.role is Role.REPLICA and not each.deleting_at]
+        # The ReplicaSet would delete who is not ready, whatever it costs.
+        if len(mine) < self.replicas or not all(self.ready(each) for each in (box, *mine)):
+            self.risks.append(f"promoted {box.name} while not all were ready")
         box.role = Role.PROMOTED
         self.moves.append(box.node)
 
@@ -245,6 +257,8 @@ class World:
         box.ready_at = self.now + self.start_seconds
         if box.role is Role.SENTINEL:
             self.sentinel_nodes.append((self.status.search.number, box.node))
+            if not box.directed:
+                self.visits.append((self.status.search.number, box.node))
 
     def _replace(self) -> None:
         """As a ReplicaSet: unready pods go before costly ones."""

@@ -10,6 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,7 +27,13 @@ from edgewise.kube.errors import KubeError
 from edgewise.placement.broker_url import BrokerUrl
 from edgewise.placement.listening import PATH
 from edgewise.placement.reports import Reports, Verdict
-from edgewise.placement.reports_secret import NAME, ReportsAccess, announce, is_replaced
+from edgewise.placement.reports_secret import (
+    NAME,
+    PING_PORT,
+    ReportsAccess,
+    announce,
+    is_replaced,
+)
 from edgewise.runtime.health_server import Handler, HealthServer
 from edgewise.runtime.metrics import Metrics
 
@@ -45,6 +52,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     broker_port: int = 0
     advertise: str = ""  # where the operator finds us, if not at the address above
     public_broker: str = ""  # where clients find the broker, if not where we do
+    ping_port: int = PING_PORT  # of the nodes, for placements with mode Probe
 
 
 def address_towards(server: str) -> str:
@@ -90,7 +98,10 @@ async def _run(access: Access, options: Options, ended: asyncio.Event) -> None:
         client = await stack.enter_async_context(Client(access, user_agent="edgewise-reports"))
         host = options.bind or address_towards(access.server)
         broker, public, own = await _broker(stack, options, host)
-        known = await announce(client, options.namespace, url="", broker=public)
+        tell = partial(
+            announce, client, options.namespace, broker=public, ping_port=options.ping_port
+        )
+        known = await tell(url="")
         reports = Reports(known.key, boot=secrets.token_hex(8))
         metrics = Metrics()
         metrics.registry.register(ReportsCollector(reports))
@@ -116,7 +127,7 @@ async def _run(access: Access, options: Options, ended: asyncio.Event) -> None:
                 async with health.running():
                     shown = f"[{host}]" if ":" in host else host
                     url = options.advertise or f"http://{shown}:{health.port}"
-                    await announce(client, options.namespace, url=url, broker=public)
+                    await tell(url=url)
                     _log.info("summaries at %s, clients publish to %s", url, public or "nothing")
                     await ended.wait()
             finally:

@@ -19,10 +19,9 @@ from edgewise.local.clusters import LocalCluster
 from edgewise.local.places import command_in, environment_in
 from edgewise.placement.report_keys import LIFETIME_SECONDS, report_key
 from edgewise.placement.reports import TOPIC
-from edgewise.placement.reports_secret import ReportsAccess
+from edgewise.placement.reports_secret import PING_PORT, ReportsAccess
 
 CLIENT = "user-1"
-PING_PORT = 7777
 
 
 class ReporterFailed(Exception):

@@ -9,14 +9,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from edgewise.bench.placement.reporting import PING_PORT
 from edgewise.domain import install_domains
 from edgewise.kube.client import Client
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.machines.machines import init_of
 from edgewise.local.platform import Program, free_ports, running_platform
 from edgewise.placement.domain import PLACEMENT
-from edgewise.placement.reports_secret import ReportsAccess, read_access
+from edgewise.placement.reports_secret import PING_PORT, ReportsAccess, read_access
 
 
 class NoReports(Exception):

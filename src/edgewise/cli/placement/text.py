@@ -19,7 +19,7 @@ _WHY = {
     "NoReports": "no client reported the sentinel there",
     "NotReady": "the node does not answer",
     "Cordoned": "the node is cordoned",
-    "Lost": "the sentinel there was deleted by another hand than the operator's",
+    "Lost": "the pod there was deleted by another hand than the operator's",
     "Limited": "is better, and maxMovesPerHour is used up",
     "HeldBack": "is better, and not all replicas were ready for the move",
     "Unconfirmed": "a probe called it better, and reports did not confirm that",

@@ -95,7 +95,7 @@ def unpacked(layer: Blob, scratch: Path) -> Path:
 
 def edgewise_image(progress: Progress = silent) -> Image:
     """Edgewise with all its agents, as it is in this checkout or installation."""
-    bottom = base("python", (), progress)
+    bottom = base("edgewise-debian", image_edgewise.DEBIAN, progress)
     requirements, hashed = image_edgewise.pinned(
         image_edgewise.needed(), image_edgewise.lock_text()
     )

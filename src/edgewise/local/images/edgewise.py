@@ -13,6 +13,8 @@ from edgewise.local.images.oci import ImageError
 
 PACKAGE = Path(edgewise.__file__).parent
 EXTRAS = ("gateway", "mqtt", "server")
+# The broker that `edgewise reports --run-broker` runs; the Containerfile has it, too.
+DEBIAN = ("mosquitto",)
 # Starts the same function as the installed command.
 COMMAND = b"#!/usr/bin/python3\nfrom edgewise.cli.main import main\nmain()\n"
 

@@ -20,6 +20,8 @@ from edgewise.placement.reports import TOPIC
 from edgewise.placement.reports_secret import (
     NAME,
     NAMESPACE,
+    PING,
+    PING_PORT,
     ReportsAccess,
     UnusableReportsSecret,
     read_access,
@@ -30,7 +32,6 @@ from edgewise.runtime.tasks import Task
 
 # How long it is remembered where a cluster's reports go.
 REMEMBERED_SECONDS = 30.0
-PING_PORT = 7777
 MOST_NODES = 200
 # The target may tolerate any taint; what it does not tolerate, the operator leaves out.
 TOLERANT: dict[str, Any] = {"tolerations": [{"operator": "Exists"}]}
@@ -87,6 +88,9 @@ class PlacementHalf:
         access = await self._access(cluster)
         expires = int(self._clock()) + LIFETIME_SECONDS
         meta, spec = placement.metadata, placement.spec
+        nodes: list[NodeAddress] = []
+        if spec.mode == "Probe":
+            nodes = addresses_of(await self._nodes(cluster), spec, ping_port(access))
         return ReportKey(
             client=client,
             group=group,
@@ -96,7 +100,7 @@ class PlacementHalf:
             broker=access.broker,
             observation_ms=seconds(spec.observation) * 1000,
             mode=spec.mode,
-            nodes=addresses_of(await self._nodes(cluster), spec) if spec.mode == "Probe" else [],
+            nodes=nodes,
         )
 
     async def publish(
@@ -166,7 +170,21 @@ class PlacementHalf:
         return nodes
 
 
-def addresses_of(nodes: Sequence[Node], spec: LatencyPlacementSpec) -> list[NodeAddress]:
+def ping_port(access: ReportsAccess) -> int:
+    """Where the ping agents of a cluster answer, as its program for reports says."""
+    if not access.ping:
+        return PING_PORT
+    if not access.ping.isascii() or not access.ping.isdecimal() or not 0 < int(access.ping) < 65536:
+        raise Unavailable(
+            f"`{PING}` of the Secret {NAMESPACE}/{NAME} is no port: start the program for reports "
+            "again, which writes it"
+        )
+    return int(access.ping)
+
+
+def addresses_of(
+    nodes: Sequence[Node], spec: LatencyPlacementSpec, port: int = PING_PORT
+) -> list[NodeAddress]:
     """Of the nodes that the placement may choose, as many as a client can be asked to measure."""
     found: list[NodeAddress] = []
     for node in nodes:
@@ -176,7 +194,7 @@ def addresses_of(nodes: Sequence[Node], spec: LatencyPlacementSpec) -> list[Node
         address = by_type.get("ExternalIP") or by_type.get("InternalIP")
         if address and len(found) < MOST_NODES:
             host = f"[{address}]" if ":" in address else address
-            found.append(NodeAddress(node=node.metadata.name, ping=f"{host}:{PING_PORT}"))
+            found.append(NodeAddress(node=node.metadata.name, ping=f"{host}:{port}"))
     return found
 
 

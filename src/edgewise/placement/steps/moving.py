@@ -87,6 +87,8 @@ def _after(draft: Draft, winner: PodHere, loser: PodHere | None) -> _Step:
 def _note(draft: Draft, done: Promotion) -> None:
     status, now = draft.status, draft.now
     status.moves += 1
+    if done.node not in status.search.won:
+        status.search.won.append(done.node)
     recent = [each for each in status.recent_moves if (moment(each) or 0.0) > now - HOUR]
     status.recent_moves = [*recent, stamp(now)][-MOST_MOVES:]
     draft.told.append(

@@ -38,6 +38,8 @@ def next_round(draft: Draft) -> None:
     if draft.seen.spec.mode == "Probe":
         probing.next_probed_round(draft, most)
         return
+    # Whoever takes its replicas away could otherwise have a node looked at for ever.
+    draft.visit(sorted(set(draft.status.search.won) - draft.held()), Why.LOST)
     nodes = unvisited(draft)
     if nodes:
         parts = [nodes[number::most] for number in range(min(most, len(nodes)))]

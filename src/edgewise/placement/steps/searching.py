@@ -51,7 +51,7 @@ def begin(draft: Draft) -> bool:
     search.reason = reason
     search.began_at, search.ended_at = stamp(draft.now), None
     search.revision = draft.seen.target.revision if draft.seen.target else ""
-    search.generation, search.futile = meta.generation, False
+    search.generation, search.futile, search.won = meta.generation, False, []
     status.round, status.round_at = 0, None
     status.visited = []
     status.sentinel_seconds = 0.0
