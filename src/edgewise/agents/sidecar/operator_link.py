@@ -36,6 +36,8 @@ class OperatorLink:
         self._token = token
         self._book = book
         self._told = told
+        # Its own, for two threads that never end: they disturb nobody who seeds the common one.
+        self._chance = random.Random()
 
     def report_for_ever(self) -> None:
         wait = FIRST_WAIT
@@ -45,7 +47,7 @@ class OperatorLink:
             try:
                 self._ask("PUT", "/said", SAY_SECONDS, json.dumps(_for_operator(words)))
             except (OSError, http.client.HTTPException, NotHeard, ValueError, RecursionError):
-                time.sleep(wait * random.uniform(0.5, 1.0))
+                time.sleep(wait * self._chance.uniform(0.5, 1.0))
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
                 self._book.reported(version)
@@ -63,7 +65,7 @@ class OperatorLink:
                         self._told.news(view)
                     tag = new
             except (OSError, http.client.HTTPException, NotHeard, ValueError, RecursionError):
-                time.sleep(wait * random.uniform(0.5, 1.0))
+                time.sleep(wait * self._chance.uniform(0.5, 1.0))
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
                 wait = FIRST_WAIT
