@@ -17,8 +17,10 @@ OPERATOR = Rights(
     program="operator",
     cluster=(
         rule(GROUP, ("servers", "fleets"), (*LOOK, "create", "patch", "delete")),
-        rule(GROUP, ("gametypes", "gameautoscalers"), (*LOOK, "patch")),
-        rule(GROUP, ("allocations",), (*LOOK, "create", "patch", "delete")),
+        rule(GROUP, ("gametypes",), (*LOOK, "patch")),
+        rule(GROUP, ("gameautoscalers",), LOOK),
+        # Only the server changes them: a match that is told is made sure of.
+        rule(GROUP, ("allocations",), (*LOOK, "create", "delete")),
         rule(
             GROUP,
             (
@@ -26,7 +28,6 @@ OPERATOR = Rights(
                 "fleets/status",
                 "gametypes/status",
                 "gameautoscalers/status",
-                "allocations/status",
             ),
             ("patch",),
         ),
@@ -36,13 +37,13 @@ OPERATOR = Rights(
             ("servers/finalizers", "fleets/finalizers", "gametypes/finalizers"),
             ("update",),
         ),
-        rule("", ("pods",), (*LOOK, "create", "patch", "delete")),
+        rule("", ("pods",), (*LOOK, "create", "delete")),
         # The end of what a game said that failed, in a ConfigMap of its fleet.
         rule("", ("pods/log",), ("get",)),
         rule("", ("configmaps",), ("get", "create", "patch")),
         rule("", ("nodes", "namespaces"), ("list", "watch")),
         # One in each namespace that has servers, so that an eviction waits.
-        rule("policy", ("poddisruptionbudgets",), (*LOOK, "create", "delete")),
+        rule("policy", ("poddisruptionbudgets",), (*LOOK, "create")),
         # The pods behind the Service that an autoscaler asks.
         rule("", ("services",), ("get",)),
         rule("discovery.k8s.io", ("endpointslices",), ("list",)),

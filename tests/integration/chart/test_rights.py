@@ -245,7 +245,6 @@ OF_PLACEMENT = {
 
 # What requests for tenants need: tests/integration/tenancy runs them with these rights.
 ELSEWHERE = {
-    ("policy", "poddisruptionbudgets"),
     # Of games that fail to start: tests/e2e/gameservers has one.
     ("", "pods/log"),
     ("rbac.authorization.k8s.io", "clusterroles"),
@@ -270,6 +269,8 @@ def needed_at_other_times(group, resource, verb):
     """What a run without trouble does not show in the log."""
     bound = {"services", "configmaps", "deployments", "statefulsets", "jobs"}
     written = bound | {"pods", "leases", "portclaims", "sessions", "sessiontemplates"}
+    written |= {"servers", "fleets", "gametypes", "gameautoscalers", "allocations"}
+    written |= {"poddisruptionbudgets"}
     if verb == "get" and resource in written:
         return True  # it is read again when the answer to a write was in doubt
     if verb == "create" and resource in bound:
