@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from prometheus_client import CollectorRegistry
 
+from edgewise.api.tenancy import Workspace
+from edgewise.runtime.caching.shared_caches import SharedCaches
+from edgewise.tenancy.controller import TenantController
 from edgewise.tenancy.metrics import TenancyMetrics
-from tests.unit.tenancy.test_tree_plan import OFF, core, tenant, tree, whole
+from edgewise.tenancy.tree.plan import plan
+from tests.unit.tenancy.test_tree_plan import (
+    ALICE,
+    LEDGER_OF_TEAM,
+    NOW,
+    OFF,
+    TOTAL,
+    change,
+    child,
+    core,
+    made,
+    quota,
+    source,
+    tenant,
+    tree,
+    whole,
+)
 
 
 def counted(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
@@ -32,6 +53,29 @@ def test_what_all_tenants_have_and_what_of_it_is_granted() -> None:
     assert quota("cpu") == (3, 1)
     metrics.shares("acme")
     assert quota("cpu") == (0, 0)
+
+
+def test_what_a_plan_says_of_a_quota_is_counted() -> None:
+    registry = CollectorRegistry()
+    nobody = cast(Any, None)
+    controller = TenantController(nobody, SharedCaches(nobody), metrics=TenancyMetrics(registry))
+    root = change(whole(made(core(), "limits")), quota=quota("acme", LEDGER_OF_TEAM, "3"))
+    team = change(
+        whole(
+            made(child(source(workspace=Workspace(owner=ALICE), resources={"pods": 2})), "limits")
+        ),
+        quota=quota("team-x", hard="2"),
+    )
+    for found, shares in ((TOTAL, (5, 2)), (None, (0, 0))):
+        seen = tree(root, team, quota=found)
+        decided = plan(seen, NOW)
+        assert found is None or not decided.orders
+        controller._count(seen, decided)
+        said = [
+            counted(registry, "quota", resource="pods", share=share)
+            for share in ("total", "granted")
+        ]
+        assert tuple(said) == shares
 
 
 def test_namespaces_are_counted_by_state() -> None:
