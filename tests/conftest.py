@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if domain and not any(TESTS.glob(f"*/{domain}/")):
         known = sorted({folder.name for folder in TESTS.glob("*/*/") if folder.name[0].isalpha()})
         raise pytest.UsageError(f"there are no tests of {domain!r}; there are: {', '.join(known)}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What benches of tests measure is kept apart from what somebody measured here."""
+    with pytest.MonkeyPatch.context() as changed:
+        folder = tmp_path_factory.mktemp("results")
+        changed.setenv("EDGEWISE_RESULTS", str(folder))
+        yield folder
 
 
 @pytest.hookimpl(optionalhook=True)
