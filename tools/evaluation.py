@@ -131,8 +131,12 @@ def others(*runs: Run) -> str:
 
 
 def variants(*runs: Run) -> str:
+    """The first run without any options, and then those that have some."""
+    compared = with_edgewise(*runs)
+    if len(compared) < 2:
+        raise NotStoredError
     rows = []
-    for run in with_edgewise(*runs):
+    for run in compared:
         found = run["cases"]["edgewise"]
         numbers = [shown(found["connect_s"].get(name)) for name in SHARES]
         numbers += [shown(found["recover_s"].get(name)) for name in ("p50", "max")]

@@ -148,6 +148,19 @@ def test_what_no_run_has_is_said_and_no_number_stays(tmp_path: Path) -> None:
         assert said == ("" if marker.startswith("picture") else "No run of this is stored.")
 
 
+def test_a_run_with_nothing_beside_it_is_no_comparison(tmp_path: Path) -> None:
+    block = "<!-- figures: variants run-a-1-x1 run-a-1-x1-reuse-* -->\n<!-- end -->\n"
+    stored = results()
+    page = made(tmp_path, block, stored)
+    assert tool(tmp_path).returncode == 0
+    assert "| nothing of that |" in page.read_text()
+    stored["runs"] = {"run-a-1-x1": stored["runs"]["run-a-1-x1"]}
+    (tmp_path / FILES[2]).write_text(json.dumps(stored))
+    assert tool(tmp_path).returncode == 0
+    assert "No run of this is stored." in page.read_text()
+    assert "| nothing of that |" not in page.read_text()
+
+
 def test_a_picture_is_shown_with_its_words_and_what_is_not_shown_goes(tmp_path: Path) -> None:
     block = "<!-- figures: picture run-* How long -->\n<!-- end -->\n"
     page = made(tmp_path, block, {"runs": {}, "benches": {}})
