@@ -161,8 +161,15 @@ async def run_case(
             machine = before.until(MachineLoad.now())
             now = await all_writes(grounds)
             writes = None if written is None or now is None else now - written
-            done = Record(kind=Kind.DONE, at=run.elapsed(), machine=machine, api_writes=writes)
-            writer.keep(msgspec.structs.replace(done, command=command))
+            writer.keep(
+                Record(
+                    kind=Kind.DONE,
+                    at=run.elapsed(),
+                    machine=machine,
+                    api_writes=writes,
+                    command=command,
+                )
+            )
             return machine
     finally:
         for ground in grounds:

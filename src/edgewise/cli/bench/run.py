@@ -291,7 +291,9 @@ def distances_of(text: str, clusters: int, named: bool) -> list[float]:
     if not text:
         return [0.0] * clusters
     if named:
-        raise typer.BadParameter("the clusters of a kubeconfig are where they are")
+        raise typer.BadParameter(
+            "the clusters of a kubeconfig are where they are", param_hint="--away"
+        )
     try:
         found = [milliseconds(f"{each.strip()}ms") for each in text.split(",")]
     except BadSpec as error:

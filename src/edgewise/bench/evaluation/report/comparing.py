@@ -78,23 +78,21 @@ def _latencies(runs: dict[str, RunFolder]) -> list[Section]:
 
 
 def _reuse(runs: dict[str, RunFolder]) -> list[Section]:
-    rows = []
-    for name, run in runs.items():
-        figures = figures_of(run.records(OURS))
-        rows.append(
-            [
-                name,
-                *(number(figures["connect_s"].get(share)) for share in ("p50", "p80", "p95")),
-                number(figures["memory_mb"].get("mean")),
-                number(figures["cpu_percent"].get("mean")),
-            ]
-        )
+    found = {name: figures_of(run.records(OURS)) for name, run in runs.items()}
+    rows = [
+        [
+            name,
+            *(number(each["connect_s"].get(share)) for share in ("p50", "p80", "p95")),
+            number(each["memory_mb"].get("mean")),
+            number(each["cpu_percent"].get("mean")),
+        ]
+        for name, each in found.items()
+    ]
     head = ("", "connect p50, s", "p80", "p95", "memory mean, MB", "cpu mean, %")
     kept = [float(name.partition(" ")[0]) for name in runs]
-    means = [figures_of(run.records(OURS)) for run in runs.values()]
     costs = {
-        "memory, MB": (kept, [each["memory_mb"].get("mean", 0.0) for each in means]),
-        "processor, % of a core": (kept, [each["cpu_percent"].get("mean", 0.0) for each in means]),
+        unit: (kept, [each[key].get("mean", 0.0) for each in found.values()])
+        for unit, key in (("memory, MB", "memory_mb"), ("processor, % of a core", "cpu_percent"))
     }
     return [
         Section(
