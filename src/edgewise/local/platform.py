@@ -96,7 +96,7 @@ class Program:
         deadline = asyncio.get_running_loop().time() + within
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as http:
             while True:
-                if self._process is not None and self._process.returncode is not None:
+                if self.ended:
                     raise StartFailed(f"{self.name} ended at once: {self.last_words()}")
                 if await answers(http, self._health):
                     return
