@@ -17,7 +17,7 @@ from edgewise.runtime.caching.cache import Cache
 from edgewise.runtime.caching.selection import Selection
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.merge_patch import difference
-from edgewise.tenancy.apply import Writer
+from edgewise.tenancy.apply import LONGEST, Writer
 from edgewise.tenancy.inheriting import (
     COPY,
     MOST_INHERITED,
@@ -32,8 +32,6 @@ from edgewise.tenancy.tree.seen import Branch, Tree, Uncopied
 
 # How long the first lists of a tree are waited for, in seconds.
 FIRST_LIST = 2.0
-# Of what the API server said, in a condition.
-LONGEST = 1024
 
 Watched = tuple[type[Object], Selection]
 
