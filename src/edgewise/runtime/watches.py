@@ -66,17 +66,11 @@ def mapped(
     being reconciled, or all of its namespace if `by` cannot tell; `unread` says it better.
     """
 
-    def route(obj: T, _: Kind, cache: CacheView) -> Iterable[Key]:
-        return by(obj, cache)
-
-    def unread_route(obj: Object, _: Kind, cache: CacheView) -> Iterable[Key]:
-        return unread(obj, cache) if unread is not None else ()
-
     return Watch(
         kind,
         Selection(namespace, labels, fields),
-        route,
-        unread_route if unread is not None else None,
+        _routed(by),
+        _routed(unread) if unread is not None else None,
     )
 
 
@@ -95,6 +89,10 @@ def read(
 def itself(kind: type[Object], selection: Selection = EVERYTHING) -> Watch:
     """The controller's own kind."""
     return Watch(kind, selection, _to_itself)
+
+
+def _routed(by: Callable[[T, CacheView], Iterable[Key]]) -> Route:
+    return lambda obj, _, cache: by(obj, cache)
 
 
 def _to_itself(obj: Object, _: Kind, __: CacheView) -> Iterable[Key]:
