@@ -88,17 +88,10 @@ class FleetWriter:
                 raise TryAgainAfter(words, TAKEN_SECONDS) from None
 
     async def _forget(self, retiring: ListSeen) -> None:
-        meta = ObjectMeta(
-            name=retiring.name, namespace=self._fleet.metadata.namespace, uid=retiring.uid
-        )
-        await self._api.delete(
-            Allocation(
-                api_version=Allocation.KIND.api_version,
-                kind=Allocation.KIND.kind,
-                metadata=meta,
-                spec=AllocationSpec(),
-            )
-        )
+        namespace = self._fleet.metadata.namespace
+        found = Allocation.named(retiring.name, namespace, spec=AllocationSpec())
+        found.metadata.uid = retiring.uid
+        await self._api.delete(found)
 
     async def _delete(self, server: ServerSeen) -> None:
         await self._api.delete(_known(server, self._fleet.metadata.namespace))
