@@ -17,6 +17,7 @@ import uvloop
 from edgewise.runtime.listening.doorstep import Doorstep
 from edgewise.runtime.listening.listener import Limits, Listener, bind
 from edgewise.runtime.listening.request_guard import RequestGuard, RequestLimits
+from edgewise.testing.eventually import eventually
 from tests.unit.kube.pems import make_pair
 from tests.unit.runtime.listening.test_listener import GET, KIB, QUICK, Framework, ask, said, status
 
@@ -157,8 +158,7 @@ async def test_who_is_reset_at_the_door_is_gone() -> None:
     async with listening() as listener:
         made = socket.create_connection(("127.0.0.1", listener.port))
         made.sendall(GET)
-        await asyncio.sleep(0.05)
-        assert len(listener) == 1
+        await eventually(lambda: len(listener) == 1, within=5)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         made.close()
         await empty(listener)
@@ -211,7 +211,7 @@ async def test_what_comes_while_it_leaves_is_the_protocols() -> None:
         door.leave_for(guest := Reading())
         theirs.sendall(b"second")
         theirs.close()
-        await asyncio.sleep(0.05)
+        await eventually(lambda: "lost" in guest.told, within=5)
         assert beginner.got == b"first"
         assert guest.told == ["made", "second", "lost"]
         assert beginner.lost == [], "its protocol was told"
@@ -222,7 +222,7 @@ async def test_who_is_dropped_while_it_leaves_is_dropped() -> None:
         door, beginner = at_the_door(ours)
         door.leave_for(guest := Guest())
         door.abort()
-        await asyncio.sleep(0.05)
+        await eventually(lambda: "lost" in guest.told, within=5)
         assert guest.told == ["made", "lost"]
         assert beginner.lost == []
         theirs.settimeout(5)
@@ -313,8 +313,7 @@ async def test_time_runs_at_the_door(caplog: pytest.LogCaptureFixture) -> None:
             listener._handshakes._scheduled = True  # no turn ever comes
             made = stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
             made.sendall(b"\x16\x03\x01\x00\x01x")
-            await asyncio.sleep(0.05)
-            assert len(listener._handshakes) == 1
+            await eventually(lambda: len(listener._handshakes) == 1, within=5)
             await empty(listener)
             assert len(listener._handshakes) == 0
     assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
