@@ -260,7 +260,8 @@ def research(*runs: Run) -> str:
         ],
     ]
     spread = [run for run in runs if run["about"]["options"]["clusters"] > 1]
-    for run in (*spread, *(run for run in runs if run["about"]["options"]["reuse_seconds"])):
+    kept = [run for run in runs if run["about"]["options"]["reuse_seconds"]]
+    for run in (*spread, *kept):
         needs(run, "edgewise")
     if spread:
         rows.append(
@@ -276,7 +277,6 @@ def research(*runs: Run) -> str:
                 ),
             ]
         )
-    kept = [run for run in runs if run["about"]["options"]["reuse_seconds"]]
     if kept:
         longest = max(kept, key=lambda run: run["about"]["options"]["reuse_seconds"])
         seconds = longest["about"]["options"]["reuse_seconds"]

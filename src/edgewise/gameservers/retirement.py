@@ -1,10 +1,10 @@
 """Who has a server: the Allocation of its name, or a list of servers that its fleet removes.
 
 All Allocations have one history, and the revisions of their creation are its order. Of a list and
-an Allocation of one of its servers the earlier one counts: whoever made either of them waits until
-his own creation comes by in his watch, and has seen by then whatever is earlier. A list is never
-taken back: when a match ends that was earlier, its server goes. It is deleted when all its servers
-are gone.
+an Allocation of one of its servers the earlier one counts: the program that made either of them
+waits until its own creation comes by in its watch, and has seen by then all that is earlier. A list
+is never taken back: when a match ends that was earlier, its server goes. It is deleted when all its
+servers are gone.
 """
 
 from __future__ import annotations
