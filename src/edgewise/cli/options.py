@@ -20,6 +20,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Command = Callable[..., None]
 
 
+@dataclasses.dataclass(frozen=True)
+class InNamespace:
+    """Which namespace of which cluster is meant."""
+
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    namespace: Namespace = None
+
+
 def with_options(name: str, options: type[Any]) -> Callable[[Command], Command]:
     """A command has the fields of a dataclass in place of its keyword-only parameter `name`."""
     fields = [field.name for field in dataclasses.fields(options)]

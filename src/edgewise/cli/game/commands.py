@@ -17,7 +17,7 @@ from edgewise.cli.game.explain import explain as explained
 from edgewise.cli.game.server import allocate as allocate_by_server
 from edgewise.cli.game.views import GameView, ServerView
 from edgewise.cli.numbers import countable
-from edgewise.cli.options import AsJson, Context, Kubeconfig, Namespace, with_options
+from edgewise.cli.options import AsJson, InNamespace, with_options
 from edgewise.cli.session.text import Row, age, clock, json_of, table
 from edgewise.gameservers.allocation.request import MATCH_ID, MATCH_RULE
 
@@ -67,12 +67,8 @@ ServerName = Annotated[
 
 
 @dataclasses.dataclass(frozen=True)
-class Where:
+class Where(InNamespace):
     """Whose games are meant."""
-
-    kubeconfig: Kubeconfig = None
-    context: Context = None
-    namespace: Namespace = None
 
     def act(self, do: Callable[[ClusterGames], Awaitable[None]]) -> None:
         async def run() -> None:

@@ -11,7 +11,7 @@ import typer
 
 from edgewise.api.placement import LatencyPlacement
 from edgewise.cli.missing_kinds import known_kinds
-from edgewise.cli.options import AsJson, Context, Kubeconfig, Namespace, with_options
+from edgewise.cli.options import AsJson, InNamespace, with_options
 from edgewise.cli.placement.text import explained, explanation, listed, shown
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
@@ -30,12 +30,8 @@ class NoSuchPlacement(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Where:
+class Where(InNamespace):
     """Whose placements are meant."""
-
-    kubeconfig: Kubeconfig = None
-    context: Context = None
-    namespace: Namespace = None
 
     def act(self, do: Callable[[Client, str], Awaitable[None]]) -> None:
         """With the client, and the namespace."""

@@ -15,7 +15,7 @@ import typer
 
 from edgewise.api.sessions import ClientPhase
 from edgewise.cli.numbers import countable
-from edgewise.cli.options import AsJson, Context, Kubeconfig, Namespace, with_options
+from edgewise.cli.options import AsJson, InNamespace, with_options
 from edgewise.cli.session.cluster import cluster_sessions
 from edgewise.cli.session.file import session_file
 from edgewise.cli.session.server import server_sessions
@@ -61,12 +61,9 @@ Opened = AbstractAsyncContextManager[Sessions]
 
 
 @dataclasses.dataclass(frozen=True)
-class Where:
+class Where(InNamespace):
     """Whose sessions are meant: the server that is named, else the cluster of the kubeconfig."""
 
-    kubeconfig: Kubeconfig = None
-    context: Context = None
-    namespace: Namespace = None
     server: Server = None
 
     def act(self, do: Callable[[Sessions], Awaitable[None]]) -> None:
