@@ -1,4 +1,5 @@
-"""What every namespace of a tenant gets: labels, its way in, and its walls."""
+"""What is made for a branch: a subtenant's Tenant, and what every namespace of a tenant gets:
+labels, its way in, and its walls."""
 
 from __future__ import annotations
 
@@ -24,9 +25,12 @@ from edgewise.api.tenancy import (
     SUB,
     TENANT,
     TENANT_UID,
+    ParentRef,
     State,
     Subject,
+    SubNamespace,
     Tenant,
+    TenantSpec,
 )
 from edgewise.kube.kinds.admission import LabelSelector
 from edgewise.kube.kinds.core import (
@@ -58,6 +62,12 @@ _BY_NAME = "kubernetes.io/metadata.name"
 # What a container gets that asks for nothing, so that it can be counted.
 DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "256Mi"}
 DEFAULT_LIMITS = {"cpu": "1", "memory": "256Mi", "ephemeral-storage": "1Gi"}
+
+
+def subtenant_of(name: str, source: SubNamespace, owner: Subject) -> Tenant:
+    meta = source.metadata
+    parent = ParentRef(namespace=meta.namespace, name=meta.name, uid=meta.uid)
+    return Tenant.named(name, spec=TenantSpec(owners=[owner], parent=parent))
 
 
 def labels_of(branch: Branch, tenant: Tenant, around: Surroundings) -> dict[str, str]:

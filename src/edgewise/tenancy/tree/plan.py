@@ -18,12 +18,10 @@ import msgspec
 from edgewise.api.tenancy import (
     DISABLED,
     STATE,
-    ParentRef,
     State,
     SubNamespaceStatus,
     Tenant,
     TenantResourceQuotaStatus,
-    TenantSpec,
     TenantStatus,
 )
 from edgewise.kube.kinds.core import Namespace
@@ -62,6 +60,7 @@ from edgewise.tenancy.tree.manifests import (
     namespace_of,
     policy_of,
     subjects_of,
+    subtenant_of,
     walls,
 )
 from edgewise.tenancy.tree.seen import Branch, Tree
@@ -285,7 +284,9 @@ class _Planner:
 
     def _made(self, branch: Branch) -> Verdict | None:
         if branch.tenant is None:
-            self._orders.append(Create(_subtenant(branch)))
+            source = _some(branch.source)
+            owner = _some(source.spec.subtenant).owner
+            self._orders.append(Create(subtenant_of(branch.name, source, owner)))
             return Verdict("Starting", "the tenant is being made", done=False)
         if branch.namespace is None:
             self._orders.append(Create(namespace_of(branch, branch.tenant, self._tree.around)))
@@ -475,19 +476,6 @@ class _Planner:
 def _said(branch: Branch) -> set[Key]:
     """The objects whose statuses tell how a branch stands."""
     return {each.key for each in (branch.source, branch.tenant) if each is not None}
-
-
-def _subtenant(branch: Branch) -> Tenant:
-    source = _some(branch.source)
-    meta = source.metadata
-    made = Tenant.named(
-        branch.name,
-        spec=TenantSpec(
-            owners=[_some(source.spec.subtenant).owner],
-            parent=ParentRef(namespace=meta.namespace, name=meta.name, uid=meta.uid),
-        ),
-    )
-    return made
 
 
 def _ours(label: str) -> bool:
