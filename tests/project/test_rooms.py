@@ -19,7 +19,11 @@ HOUSES = sorted(
 PURE = sorted(
     path
     for house in HOUSES
-    for path in (house / "plan.py", house / "settle.py", *(house / "steps").glob("*.py"))
+    for path in (
+        *house.glob("*plan.py"),
+        house / "settle.py",
+        *(house / "steps").glob("*.py"),
+    )
     if path.is_file()
 )
 OUTSIDE = (
