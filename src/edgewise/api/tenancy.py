@@ -61,6 +61,17 @@ Text = Annotated[str, Meta(max_length=256)]
 Label = Annotated[
     str, Meta(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 ]
+# What people write. The format of a time lets in more than can be read, a comma before the fraction
+# of a second and an offset of a day among it: nobody could look after what has such a time in it.
+Moment = Annotated[
+    datetime,
+    Meta(
+        extra_json_schema={
+            "pattern": r"^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}"
+            r"(\.[0-9]{1,6})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+        }
+    ),
+]
 # Whether each is a quantity is checked by policy: what it costs to check an int-or-string cannot
 # be bounded in a schema.
 Amounts = Annotated[dict[str, Quantity], Meta(max_length=32)]
@@ -282,7 +293,7 @@ class SubNamespaceSpec(Record):
     and no resources at all, it is what the nodes of the slice have."""
     slice_claim: Label | None = None
     """A SliceClaim in this namespace: the child's pods run on the nodes of its slice alone."""
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
     """When the child is deleted."""
     labels: Annotated[
         dict[str, Annotated[str, Meta(max_length=63)]],
@@ -359,7 +370,7 @@ class Share(Record):
     """Some resources, for ever or until a moment."""
 
     resources: Amounts
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
 
 
 Shares = Annotated[dict[str, Share], Meta(max_length=64)]

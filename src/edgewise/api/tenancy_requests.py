@@ -25,6 +25,7 @@ from edgewise.api.tenancy import (
     VIEWER_ROLE,
     Amounts,
     Label,
+    Moment,
     TenantProfile,
     reserved,
 )
@@ -174,7 +175,7 @@ class RoleRequestSpec(RequestSpec, kw_only=True):
     )
 
     role_ref: RequestedRole
-    grant_expires_at: datetime | None = None
+    grant_expires_at: Moment | None = None
     """When the role is taken away again."""
 
 
@@ -203,7 +204,7 @@ class ClusterRoleRequestSpec(RequestSpec, kw_only=True):
     )
 
     role_ref: RequestedRole
-    grant_expires_at: datetime | None = None
+    grant_expires_at: Moment | None = None
     """When the role is taken away again."""
 
 

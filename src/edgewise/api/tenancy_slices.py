@@ -7,7 +7,6 @@ nodes, and those of the SubNamespace run there and nowhere else.
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
@@ -16,7 +15,7 @@ from msgspec import Meta
 
 from edgewise.api.crd import Column, CrdSpec
 from edgewise.api.schema import Rule, as_one, keyed_by
-from edgewise.api.tenancy import GROUP, VERSION, Amounts, Label
+from edgewise.api.tenancy import GROUP, VERSION, Amounts, Label, Moment
 from edgewise.kube.conditions import Condition
 from edgewise.kube.objects import Kind, Object, Record
 
@@ -81,7 +80,7 @@ class NodesWanted(Record, kw_only=True):
     node_count: Annotated[int, Meta(ge=1, le=1000)]
     resources: Annotated[Amounts, as_one()] = {}
     """What each of them has at least, such as cpu: 4."""
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
     """When it is deleted, and the nodes are everybody's again."""
 
 
