@@ -34,6 +34,7 @@ from edgewise.kube.objects import Object
 from edgewise.runtime.api import Api
 from edgewise.runtime.retry import TryAgainNow
 from edgewise.tenancy.inheriting import (
+    MOST_COPIED,
     MOST_INHERITED,
     content,
     copy_of,
@@ -263,11 +264,21 @@ class Writer:
     # Copies -------------------------------------------------------------------------
 
     async def _inherit(self, order: Inherit, outcome: Outcome) -> None:
+        home = order.namespace.metadata.name
         for kind in types_of(order.kinds):
             found = await self._api.list(kind, order.parent, most=MOST_INHERITED)
-            for original in found.items:
-                if inheritable(original):
-                    copy = copy_of(original, order.namespace.metadata.name, kept=False)
+            originals = [each for each in found.items if inheritable(each)]
+            if len(originals) > MOST_COPIED:
+                raise TooLarge(
+                    f"{order.parent} has more than {MOST_COPIED} objects of kind {kind.KIND.kind}, "
+                    "which is more than can be copied"
+                )
+            # A pass that ran out of time goes on here: it does not ask for each of them again.
+            there = await self._api.list(kind, home, most=MOST_INHERITED)
+            copied = {each.metadata.annotations.get(COPY_OF) for each in there.items}
+            for original in originals:
+                if original.metadata.uid not in copied:
+                    copy = copy_of(original, home, kept=False)
                     await self.copy(copy, outcome.troubles, outcome.troubles)
         mark = {"metadata": {"annotations": {INHERITED: order.mark}}}
         await self._api.patch(order.namespace, mark)

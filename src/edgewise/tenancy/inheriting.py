@@ -18,6 +18,8 @@ from edgewise.tenancy.names import COPY_OF, KEPT
 COPY = "copy"
 # Bytes of what one tree inherits that the operator holds at a time, originals and copies.
 MOST_INHERITED = 64 << 20
+# Objects of one kind that are copied once: all of a tree waits while they are.
+MOST_COPIED = 5000
 # As open as they come: a copy has every field that its original has.
 _KINDS: dict[str, tuple[type[Object], ...]] = {
     "RBAC": (
