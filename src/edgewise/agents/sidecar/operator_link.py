@@ -26,6 +26,10 @@ class NotHeard(Exception):
     """The operator did not answer as it should."""
 
 
+# RuntimeError is also that no thread can be started: the game shares the pod's number of them.
+_TROUBLES = (OSError, http.client.HTTPException, NotHeard, ValueError, RuntimeError)
+
+
 class OperatorLink:
     def __init__(self, url: str, token: Path, book: SaidBook, told: Told) -> None:
         parts = urlsplit(url)
@@ -46,7 +50,7 @@ class OperatorLink:
             words, version = self._book.words()
             try:
                 self._ask("PUT", "/said", SAY_SECONDS, json.dumps(_for_operator(words)))
-            except (OSError, http.client.HTTPException, NotHeard, ValueError, RecursionError):
+            except _TROUBLES:
                 time.sleep(wait * self._chance.uniform(0.5, 1.0))
                 wait = min(wait * 2, LONGEST_WAIT)
             else:
@@ -64,7 +68,7 @@ class OperatorLink:
                     if isinstance(view, dict):
                         self._told.news(view)
                     tag = new
-            except (OSError, http.client.HTTPException, NotHeard, ValueError, RecursionError):
+            except _TROUBLES:
                 time.sleep(wait * self._chance.uniform(0.5, 1.0))
                 wait = min(wait * 2, LONGEST_WAIT)
             else:

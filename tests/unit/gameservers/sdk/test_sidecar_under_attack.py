@@ -148,6 +148,34 @@ def test_after_an_answer_that_is_nested_too_deep_the_next_one_is_heard(
     assert view == {"state": "Ready"}
 
 
+@pytest.mark.parametrize("way", ["listen_for_ever", "report_for_ever"])
+def test_a_game_that_takes_all_threads_of_the_pod_does_not_end_its_sidecar(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operator_link, "FIRST_WAIT", 0.01)
+    refused: list[bool] = []
+
+    class Timer(threading.Timer):
+        def start(self) -> None:
+            if not refused:
+                refused.append(True)
+                raise RuntimeError("can't start new thread")
+            super().start()
+
+    heard = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        heard.set()
+        connection.sendall(HEAD + b"2\r\n\r\n{}")
+
+    with operator(answer) as url:
+        link = link_to(url, tmp_path, Told("one"))
+        link._book.say(ready=True)
+        monkeypatch.setattr(operator_link.threading, "Timer", Timer)
+        threading.Thread(target=getattr(link, way), daemon=True).start()
+        assert heard.wait(5)
+
+
 def test_a_full_volume_does_not_end_the_watch_over_health(
     book: SaidBook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
