@@ -168,6 +168,8 @@ class BoundedServer(ThreadingHTTPServer):
     that a game which loses its connections can still say its last words."""
 
     daemon_threads = True
+    # With the usual five, who comes in a crowd is told nothing, and asks again a second later.
+    request_queue_size = 128
 
     def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
         self._lock = threading.Lock()

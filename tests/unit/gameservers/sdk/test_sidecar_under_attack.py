@@ -59,6 +59,16 @@ def test_many_connections_cost_few_threads_and_the_last_word_is_heard(
     assert book.get("allowed") is True
 
 
+def test_a_crowd_that_comes_at_once_is_let_in_before_anybody_is_served(book: SaidBook) -> None:
+    """Otherwise the kernel drops them without a word, and the last word comes seconds late."""
+    server = sdk.serve_sdk(0, book, Told("one"))
+    with ExitStack() as stack:
+        stack.callback(server.server_close)
+        for _ in range(3 * sdk.MOST_CONNECTIONS):
+            where = ("127.0.0.1", server.server_port)
+            stack.enter_context(socket.create_connection(where, timeout=0.5))
+
+
 def test_so_many_watches_are_open_and_no_more(port: int) -> None:
     with ExitStack() as stack:
 
