@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -124,6 +125,27 @@ async def test_ping_agents_are_asked_at_the_port_that_the_cluster_names() -> Non
     cluster = Cluster(node("a"))
     cluster.ping = b"17777"
     assert await Hub(cluster).told() == ["a 10.0.0.1:17777"]
+
+
+async def test_a_port_of_more_digits_than_python_counts_gets_a_sentence_too() -> None:
+    cluster = Cluster(node("a"))
+    cluster.ping = b"7" * 5000
+    with pytest.raises(Unavailable, match="is no port"):
+        await Hub(cluster).told()
+
+
+async def test_many_clients_that_come_at_once_cost_one_list_of_nodes() -> None:
+    cluster = Cluster(node("a"))
+    hub = Hub(cluster)
+    listed = cluster.list
+
+    async def slowly(kind: type[Node]) -> Any:
+        await asyncio.sleep(0.01)
+        return await listed(kind)
+
+    cast("Any", cluster).list = slowly
+    await asyncio.gather(*(hub.told() for _ in range(100)))
+    assert cluster.lists == 1
 
 
 @pytest.mark.parametrize("written", [b"0", b"65536", b"7777\n", b"-1", b"many", "\u0667".encode()])

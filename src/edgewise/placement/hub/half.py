@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -68,6 +69,7 @@ class PlacementHalf:
         self._clock = clock
         self._known: dict[str, tuple[float, ReportsAccess]] = {}
         self._nodes_known: dict[str, tuple[float, list[Node]]] = {}
+        self._nodes_asked: dict[str, asyncio.Task[list[Node]]] = {}
         self._publishers = Publishers()
         connections.on_close(self._forget)
 
@@ -129,6 +131,7 @@ class PlacementHalf:
     def _forget(self, connection: Connection) -> None:
         self._known.pop(connection.name, None)
         self._nodes_known.pop(connection.name, None)
+        self._nodes_asked.pop(connection.name, None)
 
     def _connection(self, cluster: str) -> Connection:
         connection = self._connections.get(cluster)
@@ -156,10 +159,24 @@ class PlacementHalf:
         return found
 
     async def _nodes(self, cluster: str) -> list[Node]:
-        """Remembered, because every client asks again after a few minutes."""
+        """Remembered, because every client asks again after a few minutes; and asked for once,
+        however many clients come at the same moment: a list of nodes may have megabytes."""
         until, known = self._nodes_known.get(cluster, (0.0, []))
         if until > self._clock():
             return known
+        asked = self._nodes_asked.get(cluster)
+        if asked is None:
+            asked = self._nodes_asked[cluster] = asyncio.create_task(self._list_nodes(cluster))
+            asked.add_done_callback(lambda done: self._answered(cluster, done))
+        return await asyncio.shield(asked)
+
+    def _answered(self, cluster: str, asked: asyncio.Task[list[Node]]) -> None:
+        if self._nodes_asked.get(cluster) is asked:
+            del self._nodes_asked[cluster]
+        if not asked.cancelled():
+            asked.exception()  # whoever waits has it; there may be nobody any more
+
+    async def _list_nodes(self, cluster: str) -> list[Node]:
         try:
             nodes = (await self._connection(cluster).client.list(Node)).items
         except Forbidden:
@@ -174,12 +191,14 @@ def ping_port(access: ReportsAccess) -> int:
     """Where the ping agents of a cluster answer, as its program for reports says."""
     if not access.ping:
         return PING_PORT
-    if not access.ping.isascii() or not access.ping.isdecimal() or not 0 < int(access.ping) < 65536:
+    # No more digits than a port has: of thousands Python makes no number.
+    written = access.ping if re.fullmatch("[0-9]{1,5}", access.ping) else "0"
+    if not 0 < int(written) < 65536:
         raise Unavailable(
             f"`{PING}` of the Secret {NAMESPACE}/{NAME} is no port: start the program for reports "
             "again, which writes it"
         )
-    return int(access.ping)
+    return int(written)
 
 
 def addresses_of(
