@@ -149,6 +149,7 @@ async def start(
             await attempt.until_nodes_are_ready(client)
             await attempt.until_kwok_keeps_nodes(client)
             await attempt.give_nodes_their_pod_networks(client)
+        await attempt.until_names_are_known()
         await attempt.until_places_lead_to_services()
         await attempt.until_it_is_managed()
     return LocalCluster(home)

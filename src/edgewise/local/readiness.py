@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import sys
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from edgewise.kube.kinds.coordination import Lease
 from edgewise.kube.kinds.core import Node
 from edgewise.local import manager, progress
 from edgewise.local.control_plane.bootstrap import first_objects, simulated_node
+from edgewise.local.control_plane.programs import DNS_READY_PORT
 from edgewise.local.errors import StartFailed
 from edgewise.local.layout import ClusterRecord, Home
 from edgewise.local.machines.supervision import last_words
@@ -161,6 +163,14 @@ class Starting:
                 body = {"spec": {"podCIDR": network, "podCIDRs": [network]}}
                 await self.persistently(partial(client.patch, Node, name, body=body))
 
+    async def until_names_are_known(self) -> None:
+        """Before CoreDNS has read all Services, a name that exists is one that does not."""
+        if self.record.spec.real:
+            while not await asyncio.to_thread(
+                knows_names, str(self.record.addresses.control_plane)
+            ):
+                await self.pause("CoreDNS", 0.1)
+
     async def until_places_lead_to_services(self) -> None:
         for place in self.record.spec.places:
             while not await asyncio.to_thread(leads_to_services, self.home, self.record, place):
@@ -180,6 +190,17 @@ class Starting:
                 return
             example = min(missing)
             await self.pause(f"node {example}", 0.1 if len(wanted) < 50 else 0.5)
+
+
+def knows_names(host: str) -> bool:
+    connection = http.client.HTTPConnection(host, DNS_READY_PORT, timeout=2)
+    try:
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def advice(detail: str) -> str:

@@ -192,6 +192,10 @@ options: {}
 """
 
 
+# Where CoreDNS says whether it has read all Services.
+DNS_READY_PORT = 8181
+
+
 def corefile(home: Home) -> str:
     """Only the cluster's own names; everything else does not exist here."""
     return f"""\
@@ -203,6 +207,7 @@ def corefile(home: Home) -> str:
         ttl 5
     }}
     prometheus :9153
+    ready :{DNS_READY_PORT}
     loadbalance
 }}
 """
