@@ -35,7 +35,16 @@ async def test_an_upgrade_keeps_the_token_and_a_removal_keeps_the_sessions(clien
         await client.get(ValidatingWebhookConfiguration, "edgewise")
 
 
-async def test_the_notes_ask_for_a_missing_address_with_the_whole_command(helm, installed):
+async def test_an_installation_says_what_it_lacks_and_its_programs_may_do_little(
+    helm, account, installed
+):
+    """One installation for all of it: each takes Helm and the API server ten seconds."""
+    the_notes_ask_for_a_missing_address_with_the_whole_command(helm, installed)
+    await the_gateway_may_watch_sessions_and_nothing_else(account, installed)
+    await the_operator_reads_only_its_own_secrets(account, installed)
+
+
+def the_notes_ask_for_a_missing_address_with_the_whole_command(helm, installed):
     notes = helm("get", "notes", "edge", "--namespace", installed)
     # Without the flag, Helm would forget the image that was given at the installation.
     command = f"helm upgrade edge CHART -n {installed} --reset-then-reuse-values --set "
@@ -84,7 +93,7 @@ async def test_no_upgrade_loses_the_udp_ports(client, helm, installed):
     assert before.keys() < after.keys()
 
 
-async def test_the_gateway_may_watch_sessions_and_nothing_else(account, installed):
+async def the_gateway_may_watch_sessions_and_nothing_else(account, installed):
     async with Client(load_access(await account("edgewise-gateway"))) as limited:
         await limited.list(RoutedSession)
         for kind in (Pod, Secret):
@@ -96,7 +105,7 @@ async def test_the_gateway_may_watch_sessions_and_nothing_else(account, installe
             await limited.delete(RoutedSession, "any", installed)
 
 
-async def test_the_operator_reads_only_its_own_secrets(account, installed):
+async def the_operator_reads_only_its_own_secrets(account, installed):
     async with Client(load_access(await account("edgewise-operator"))) as limited:
         await limited.list(Pod)
         with pytest.raises(NotFound):
