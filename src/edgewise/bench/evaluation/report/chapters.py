@@ -34,6 +34,6 @@ def number(value: float | None) -> str:
     """As short as it can be told: three digits are more than a machine repeats."""
     if value is None:
         return "–"
-    if value == int(value) and abs(value) < 1e6:
-        return str(int(value))
+    if abs(value) < 1e6 and (value == int(value) or abs(value) >= 1000):
+        return str(round(value))
     return f"{value:.3g}"
