@@ -38,7 +38,8 @@ class NotStoredError(Exception):
 def shown(value: float | None) -> str:
     if value is None:
         return "–"
-    return str(int(value)) if value == int(value) else f"{value:.3g}"
+    whole = value == int(value) or abs(value) >= 1000
+    return str(round(value)) if whole else f"{value:.3g}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -35,6 +35,8 @@ GROUP = SessionTemplate.KIND.api_version
 CONTAINERS = {"containers": [{"name": "c", "image": "none"}]}
 # A pod that has a node ends when its kubelet says so.
 RUNNING = {**CONTAINERS, "nodeName": "node-1"}
+# Seconds in which a busy API server deletes what nobody holds. No pod ends: there is no kubelet.
+QUICK = 6.0
 # A webhook that nobody answers any more.
 UNANSWERED = [
     {
@@ -271,7 +273,7 @@ async def test_what_is_not_kept_is_deleted_with_all_that_belongs_to_it(client, r
 
 async def test_pods_that_end_slowly_hold_nothing_up(client, remains, hook):
     await remains.leave()
-    said = await hook(keep=False, timeout=1.0)
+    said = await hook(keep=False, timeout=QUICK)
     assert any("on their way out, but slowly: Pod" in line for line in said), said
 
 
@@ -319,7 +321,7 @@ async def test_the_chart_is_not_installed_over_a_crd_that_is_on_its_way_out(
     install = ("install", "edge", CHART, "--namespace", remains.system, "--take-ownership")
     with pytest.raises(AssertionError, match=r"is being deleted.*edgewise uninstall"):
         helm(*install)
-    await hook(keep=False, timeout=1.0)
+    await hook(keep=False, timeout=QUICK)
 
     async def gone():
         try:
