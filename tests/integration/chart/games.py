@@ -27,14 +27,17 @@ async def games_live(client: Client, namespace: str) -> None:
     fleet = {"scaling": {"replicas": 1}, "spec": SERVER}
     await client.apply(manifest(GameType, "arena", namespace, {"fleetSpec": fleet}))
     buffer = {"type": "buffer", "buffer": {"size": 2}}
-    scaler = {"gameName": "arena", "policy": buffer, "min": 1, "max": 2}
+    # By itself it looks every half minute, at first perhaps before the game is known.
+    often = {"interval": "2s"}
+    scaler = {"gameName": "arena", "policy": buffer, "min": 1, "max": 2, "sync": often}
     await client.apply(manifest(GameAutoscaler, "arena", namespace, scaler))
 
     async def playing() -> None:
         servers = (await client.list(Server, namespace)).items
-        assert [each.status.state for each in servers] == ["Ready", "Ready"]
+        states = [each.status.state for each in servers]
+        assert states == ["Ready", "Ready"], states
 
-    await eventually(playing, within=60)
+    await eventually(playing, within=120)
     await client.delete(GameAutoscaler, "arena", namespace)
     await client.delete(GameType, "arena", namespace)
 
