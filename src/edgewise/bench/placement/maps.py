@@ -47,8 +47,7 @@ def one_way(which: Map, nodes: int) -> list[Delay]:
 
 
 def _spread(which: Map, nodes: int) -> tuple[tuple[float, float], ...]:
-    """With few nodes not the nearest distances but every second, or third: on a busy machine two
-    that lie close together measure the same."""
+    """With few nodes not the nearest distances but every second, or third, to tell them apart."""
     known = _ROUND_TRIPS[which]
     if nodes > len(known):
         raise TooManyNodes(f"{which} has {len(known)} distances: ask for at most as many --nodes")
