@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from edgewise.api.installation import install
+from edgewise.errors import ReadableError
 from edgewise.exposure.publishing import RoutePublisher
 from edgewise.exposure.site import Site
 from edgewise.kube.client import Client
@@ -130,7 +131,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     rights: tuple[Rights, ...] = ()
 
 
-class DomainMistake(Exception):
+class DomainMistake(ReadableError):
     """The domains of a program do not fit together."""
 
 

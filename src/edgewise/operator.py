@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from edgewise.domain import Built, Context, Domain, Flag, check_built, check_domains
+from edgewise.errors import ReadableError
 from edgewise.exposure.found_gateways import FoundGateways
 from edgewise.exposure.port_range import PortRange
 from edgewise.exposure.publishing import (
@@ -53,7 +54,7 @@ LEFT_OUT_EVERY = 30.0
 _log = logging.getLogger(__name__)
 
 
-class OperatorError(Exception):
+class OperatorError(ReadableError):
     """The operator cannot start, with what to do about it."""
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from edgewise.api.tenancy import Tenant
 from edgewise.domain import Domain, all_kinds
+from edgewise.errors import ReadableError
 from edgewise.exposure.seat_key import SEAT_KEY_SECRET
 from edgewise.kube.client import Client
 from edgewise.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, ServerError
@@ -43,7 +44,7 @@ AT_ONCE = 16
 Say = Callable[[str], None]
 
 
-class UninstallError(Exception):
+class UninstallError(ReadableError):
     """It could not be taken out, with what to do about it."""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from edgewise.api.schema import Rule, rules
+from edgewise.errors import ReadableError
 
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
@@ -26,7 +27,7 @@ Duration = Annotated[
 ]
 
 
-class BadDuration(ValueError):
+class BadDuration(ReadableError, ValueError):
     """A text that is no duration."""
 
 

@@ -29,6 +29,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect as types
 
+from edgewise.errors import ReadableError
+
 Schema = dict[str, Any]
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 # What says how the inside of an object looks.
@@ -45,7 +47,7 @@ class Rule(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     field_path: str = ""
 
 
-class SchemaError(TypeError):
+class SchemaError(ReadableError, TypeError):
     """A type that no structural schema can describe."""
 
 

@@ -11,8 +11,10 @@ import itertools
 import time
 from urllib.parse import urlsplit
 
+from edgewise.errors import ReadableError
 
-class ReadFailed(Exception):
+
+class ReadFailed(ReadableError):
     """An answer that is no answer to a read."""
 
 

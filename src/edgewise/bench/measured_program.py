@@ -9,9 +9,10 @@ import time
 from collections.abc import AsyncIterator
 
 from edgewise.bench.process_cost import cpu_seconds, rss_mb
+from edgewise.errors import ReadableError
 
 
-class ProgramEnded(Exception):
+class ProgramEnded(ReadableError):
     """The measured program ended before it was measured."""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from edgewise.cli.lazy import LazyCommand
+from edgewise.errors import ReadableError
 
 Commands = Mapping[str, LazyCommand]
 
@@ -18,7 +19,7 @@ class Entry:
     bench: Commands = field(default_factory=dict)
 
 
-class TakenName(Exception):
+class TakenName(ReadableError):
     """Two commands would have one name."""
 
 

@@ -1,14 +1,18 @@
 """What a person reads when something goes wrong: one sentence, no traceback.
 
-An exception type that is defined in this package is written for its reader, so
-its text is the sentence. The same goes for what the operating system says. Any
-other exception is a mistake of ours, and says so.
+What Edgewise raises on purpose is written for its reader, so its text is the
+sentence. The same goes for what the operating system says. Any other exception
+is a mistake of ours, and says so.
 """
 
 import errno
 import os
 
+from edgewise.errors import ReadableError
+
 DEBUG = "EDGEWISE_DEBUG"
+# Its errors have a root of their own, which is not worth importing it.
+SDK = "edgewise.client."
 
 _ADVICE = {
     errno.ENOSPC: "free some disk space and try again",
@@ -43,7 +47,7 @@ def sentence(error: BaseException) -> str:
         package = (error.name or "").partition(".")[0]
         if package in _EXTRAS:
             return f"this needs the package {package}: install edgewise[{_EXTRAS[package]}]"
-    if type(error).__module__.partition(".")[0] == "edgewise":
+    if isinstance(error, ReadableError) or type(error).__module__.startswith(SDK):
         return one_line(str(error)) or type(error).__name__
     if isinstance(error, OSError):
         return of_system(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.kinds.core import Namespace, Secret
@@ -14,7 +15,7 @@ SEAT_KEY = "key"
 SEAT_KEY_BYTES = 32
 
 
-class UnusableSeatKey(Exception):
+class UnusableSeatKey(ReadableError):
     """There is a Secret with the key, and what it holds cannot be one."""
 
 

@@ -6,6 +6,8 @@ import zlib
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 MIB = 1 << 20
 
 # Status line and headers, chunk sizes and trailers: an API server needs some hundred bytes.
@@ -44,11 +46,11 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     values: int = 0
 
 
-class TooMuch(OSError):
+class TooMuch(ReadableError, OSError):
     """An answer is larger than anything that was asked for."""
 
 
-class Broken(OSError):
+class Broken(ReadableError, OSError):
     """An answer cannot be unpacked."""
 
 

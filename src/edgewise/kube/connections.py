@@ -21,6 +21,7 @@ import aiohappyeyeballs
 import httptools
 from yarl import URL
 
+from edgewise.errors import ReadableError
 from edgewise.kube.bounds import (
     LARGEST_HEAD,
     LARGEST_PAGE,
@@ -62,7 +63,7 @@ def asked_before_sending(permit: Callable[[], None]) -> Iterator[None]:
         _permit.reset(before)
 
 
-class ConnectFailed(Exception):
+class ConnectFailed(ReadableError):
     """There is no connection, so nothing was sent; `os_error` says why."""
 
     def __init__(self, os_error: OSError) -> None:
@@ -70,7 +71,7 @@ class ConnectFailed(Exception):
         self.os_error = os_error
 
 
-class BrokenAnswer(OSError):
+class BrokenAnswer(ReadableError, OSError):
     """What came is no HTTP."""
 
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 # What is no JSON, not of its type, or nested deeper than anybody means it. msgspec lets the
 # error of broken UTF-8 through as it is.
 UNREADABLE_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class KubeError(Exception):
+class KubeError(ReadableError):
     """The base of everything that this layer raises on purpose."""
 
 

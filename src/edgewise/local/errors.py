@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from edgewise.errors import ReadableError
 
-class LocalError(Exception):
+
+class LocalError(ReadableError):
     """The base of everything that `edgewise.local` raises on purpose."""
 
 

@@ -8,10 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 _PORTS = {"mqtt": 1883, "mqtts": 8883}
 
 
-class BadBrokerUrl(Exception):
+class BadBrokerUrl(ReadableError):
     """An address that is none, with how to write it."""
 
 

@@ -12,6 +12,7 @@ import logging
 import aiohttp
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.errors import UNREADABLE_JSON, KubeError
 from edgewise.placement.board import VoteBoard
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 _summaries = msgspec.json.Decoder(Summary)
 
 
-class Unheard(Exception):
+class Unheard(ReadableError):
     """Why nothing is heard, for the status of whoever waits for reports."""
 
 

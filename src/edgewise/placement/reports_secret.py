@@ -14,6 +14,7 @@ import secrets
 
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.errors import AlreadyExists, NotFound
 from edgewise.kube.kinds.core import Namespace, Secret
@@ -28,7 +29,7 @@ BYTES = 32
 _TOKEN = re.compile(rb"[!-~]{16,512}")
 
 
-class UnusableReportsSecret(Exception):
+class UnusableReportsSecret(ReadableError):
     """There is a Secret, and what it holds cannot be used."""
 
 

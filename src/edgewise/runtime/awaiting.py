@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, TypeVar
 
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.objects import Key, Object
 from edgewise.runtime.caching.cache import Cache
@@ -16,7 +17,7 @@ T = TypeVar("T", bound=Object)
 Holds = Callable[[T | None], object]
 
 
-class WaitedInVain(Exception):
+class WaitedInVain(ReadableError):
     """What was waited for did not happen in time."""
 
 

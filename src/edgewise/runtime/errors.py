@@ -5,8 +5,10 @@ The texts are sentences for whoever called; the HTTP layer adds only the status.
 
 from __future__ import annotations
 
+from edgewise.errors import ReadableError
 
-class ServiceError(Exception):
+
+class ServiceError(ReadableError):
     """The base of all of them."""
 
 

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
+from edgewise.errors import ReadableError
 from edgewise.runtime.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
@@ -29,7 +30,7 @@ BULK_TURN = 4
 WALL_CLOCK_CHECK = 1.0
 
 
-class QueueClosed(Exception):
+class QueueClosed(ReadableError):
     """No more keys will be handed out."""
 
 

@@ -10,6 +10,7 @@ import enum
 
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -43,7 +44,7 @@ def after(seconds: float) -> Retry:
     return Retry(When.AFTER, seconds)
 
 
-class ReconcileError(Exception):
+class ReconcileError(ReadableError):
     """Try again, waiting longer each time."""
 
     retry: Retry = BACKOFF

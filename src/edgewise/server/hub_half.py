@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from edgewise.clusters.connections import Connections
 from edgewise.clusters.registry import Registry
+from edgewise.errors import ReadableError
 from edgewise.kube.objects import Object
 from edgewise.runtime.connected_cluster import ConnectedCluster
 from edgewise.runtime.metrics import Metrics
@@ -107,7 +108,7 @@ class HubHalf(msgspec.Struct, Generic[Part], frozen=True, kw_only=True, eq=False
 Halves = Sequence[HubHalf[Any]]
 
 
-class ClashingHalves(Exception):
+class ClashingHalves(ReadableError):
     """Two halves would share a name; it is said when the server starts."""
 
 

@@ -13,6 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from edgewise.agents.gateway.metrics import GatewayMetrics
 from edgewise.agents.gateway.routing import Routing
 from edgewise.agents.gateway.streams import Outcome
+from edgewise.errors import ReadableError
 from edgewise.exposure.route import Owner, Route
 from edgewise.kube.errors import UNREADABLE_JSON
 
@@ -36,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True):
     pending: list[str]
 
 
-class BadPush(Exception):
+class BadPush(ReadableError):
     """A push that is refused as a whole; the text says why."""
 
     def __init__(self, status: int, sentence: str) -> None:

@@ -7,11 +7,13 @@ import re
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 DOMAIN = re.compile(r"(?=.{1,190}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
-class SettingsError(Exception):
+class SettingsError(ReadableError):
     """A setting that cannot work; the text says which and what to do."""
 
 

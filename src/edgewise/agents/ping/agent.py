@@ -11,6 +11,7 @@ import msgspec
 from edgewise.agents.ping.callers import Limits
 from edgewise.agents.ping.http import HttpEcho, listener_limits
 from edgewise.agents.ping.udp import UdpEcho
+from edgewise.errors import ReadableError
 from edgewise.runtime.listening.listener import Listener, bind
 
 
@@ -22,7 +23,7 @@ class Address(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class BadAddress(Exception):
+class BadAddress(ReadableError):
     """An address on the command line that cannot be listened on."""
 
 

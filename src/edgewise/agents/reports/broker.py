@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from edgewise.errors import ReadableError
 from edgewise.placement.reports import LARGEST, TOPIC
 
 MEMORY = 256 << 20
@@ -23,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 _PLACES = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
 
 
-class BrokerError(Exception):
+class BrokerError(ReadableError):
     """The broker cannot be run or reached, with what to do about it."""
 
 

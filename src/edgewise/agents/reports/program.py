@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from edgewise.agents.reports.broker import Broker, BrokerError, running_broker
 from edgewise.agents.reports.cluster import ClusterView
 from edgewise.agents.reports.intake import Intake
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.config import Access
 from edgewise.kube.errors import KubeError
@@ -77,7 +78,7 @@ async def run_reports(access: Access, options: Options, ended: asyncio.Event) ->
         raise errors.exceptions[0] from None
 
 
-class SecretReplaced(Exception):
+class SecretReplaced(ReadableError):
     """Keys are derived from another secret now, and the operator has another token."""
 
 

@@ -21,12 +21,13 @@ import msgspec
 
 from edgewise import __version__
 from edgewise.bench.evaluation.records import Kind, Record
+from edgewise.errors import ReadableError
 
 FORMAT = 1
 ABOUT = "about.json"
 
 
-class ResultsError(Exception):
+class ResultsError(ReadableError):
     """A folder of results cannot be used, with what to do."""
 
 

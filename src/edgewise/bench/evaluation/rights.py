@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from edgewise.bench.evaluation.workloads.workload import NAMESPACE
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 
 PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -36,7 +37,7 @@ OF_CASE: dict[str, tuple[tuple[str, str], ...]] = {
 CLUSTER_WIDE = ("namespaces", "nodes")
 
 
-class MayNot(Exception):
+class MayNot(ReadableError):
     """The kubeconfig leads to a cluster where its user lacks rights."""
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 VERSION = 1
 # What is left of a name when a case has put its own words around it is still one.
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,30}[a-z0-9])?")
@@ -18,7 +20,7 @@ MOST_EVENTS = 200_000
 MOST_BYTES = 64 * 1024 * 1024
 
 
-class TraceError(Exception):
+class TraceError(ReadableError):
     """A trace cannot be used, with the line that is to blame."""
 
 

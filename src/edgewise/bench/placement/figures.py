@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from edgewise.bench.placement.timeline import Moment
+from edgewise.errors import ReadableError
 
 
-class NoSearch(Exception):
+class NoSearch(ReadableError):
     """The moments show no search, or none that ended."""
 
 

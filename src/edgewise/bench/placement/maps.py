@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
+from edgewise.errors import ReadableError
 from edgewise.local.network.delay import Delay
 
 
@@ -15,7 +16,7 @@ class Map(StrEnum):
     TABLE3 = "table3"
 
 
-class TooManyNodes(Exception):
+class TooManyNodes(ReadableError):
     """The map has no distance for some of them."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.api.placement import GROUP, NAME_LABEL, VERSION
+from edgewise.errors import ReadableError
 
 NAMESPACE = "edgewise-bench"
 NAME = "web"
@@ -20,7 +21,7 @@ def service_name(namespace: str) -> str:
 SERVICE = service_name(NAMESPACE)
 
 
-class NoWebSample(Exception):
+class NoWebSample(ReadableError):
     """The sample web server is not where it should be."""
 
 

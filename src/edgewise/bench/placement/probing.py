@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgewise.bench.placement.figures import Answers
+from edgewise.errors import ReadableError
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.places import command_in, environment_in
 
@@ -20,7 +21,7 @@ _LAST_ANSWER = 20.0
 _PROBER = Path(__file__).with_name("prober.py")
 
 
-class ProberFailed(Exception):
+class ProberFailed(ReadableError):
     """A prober ended by itself."""
 
 

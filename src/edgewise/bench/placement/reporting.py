@@ -13,6 +13,7 @@ import msgspec
 from edgewise.api.placement import LatencyPlacement, seconds
 from edgewise.bench.placement.objects import NAME, SERVICE_PORT
 from edgewise.client.placement import NodeAddress, ReportKey
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.core import Service
 from edgewise.local.clusters import LocalCluster
@@ -24,7 +25,7 @@ from edgewise.placement.reports_secret import PING_PORT, ReportsAccess
 CLIENT = "user-1"
 
 
-class ReporterFailed(Exception):
+class ReporterFailed(ReadableError):
     """A reporter ended by itself."""
 
 

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from edgewise.domain import install_domains
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.machines.machines import init_of
@@ -18,7 +19,7 @@ from edgewise.placement.domain import PLACEMENT
 from edgewise.placement.reports_secret import PING_PORT, ReportsAccess, read_access
 
 
-class NoReports(Exception):
+class NoReports(ReadableError):
     """The program for reports runs, and has not said where."""
 
 

@@ -37,6 +37,7 @@ from edgewise.bench.runtime.account import access_of, account_token, until_known
 from edgewise.bench.runtime.copies import Copy, copy_name
 from edgewise.bench.runtime.copy_controller import RECONCILED
 from edgewise.bench.summary import percentile, ratio
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.errors import NotFound
@@ -54,7 +55,7 @@ WARM_UP_SECONDS = 3.0
 LAST_STATUS_SECONDS = 30.0
 
 
-class BenchFailed(Exception):
+class BenchFailed(ReadableError):
     """It could not be measured, with what to do about it."""
 
 

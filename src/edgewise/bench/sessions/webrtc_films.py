@@ -17,11 +17,12 @@ from typing import Any
 import msgspec
 
 from edgewise.bench.sessions.webrtc_sample import SAMPLE
+from edgewise.errors import ReadableError
 
 IMPORT_SECONDS = 120.0
 
 
-class FilmFailed(Exception):
+class FilmFailed(ReadableError):
     """A client did not get its boxes."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from edgewise.errors import ReadableError
 from edgewise.local.images.building import App
 from edgewise.local.images.oci import Settings
 
@@ -25,7 +26,7 @@ SIGNAL_PORT = 8080
 NEEDED = ("aiortc", "av", "cv2", "numpy")
 
 
-class NoSample(Exception):
+class NoSample(ReadableError):
     """The sample cannot be run from here."""
 
 

@@ -19,6 +19,7 @@ from edgewise.bench.sessions.webrtc_sample import (
     images,
 )
 from edgewise.client import Edgewise
+from edgewise.errors import ReadableError
 from edgewise.exposure.turn import TurnRealm
 from edgewise.kube.client import Client
 from edgewise.kube.kinds.core import Namespace, Node, Secret
@@ -33,7 +34,7 @@ NAMESPACE = "default"
 START_SECONDS = 120.0
 
 
-class StageError(Exception):
+class StageError(ReadableError):
     """Something that has to be there before the first client did not come up."""
 
 

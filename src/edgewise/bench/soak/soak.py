@@ -19,6 +19,7 @@ from edgewise.api.sessions import Session
 from edgewise.bench.evaluation.workloads.http import PORT, pod_spec
 from edgewise.bench.soak.plan import Act, Do, Step
 from edgewise.bench.soak.weighing import Weight, growth, weigh
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.errors import AlreadyExists, KubeError, NotFound
 from edgewise.kube.kinds.core import Namespace, Pod
@@ -42,7 +43,7 @@ Tell = Callable[[str], None]
 Check = Callable[[Client, str, float], Awaitable[list[str]]]
 
 
-class SoakError(Exception):
+class SoakError(ReadableError):
     """The soak itself cannot go on."""
 
 

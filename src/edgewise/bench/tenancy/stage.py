@@ -16,6 +16,7 @@ import msgspec
 from edgewise.api.tenancy import SubNamespace, Tenant, TenantSpec
 from edgewise.bench.operator_metrics import OperatorMetrics, read_metrics
 from edgewise.bench.tenancy.bare import OWNER
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.platform import Platform
@@ -36,7 +37,7 @@ _COUNTED = (
 )
 
 
-class NotMeasured(Exception):
+class NotMeasured(ReadableError):
     """The bench cannot go on, with what happened."""
 
 

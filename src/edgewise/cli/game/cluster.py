@@ -18,6 +18,7 @@ from edgewise.api.games import (
 )
 from edgewise.cli.game.explain import Around
 from edgewise.cli.game.views import GameView, ServerView, view_fleet, view_game, view_server
+from edgewise.errors import ReadableError
 from edgewise.gameservers import names
 from edgewise.gameservers.allocation.idle_servers import is_idle
 from edgewise.gameservers.allocation.revisions import first_of
@@ -37,7 +38,7 @@ T = TypeVar("T", bound=Object)
 MOST_NAMES = 12
 
 
-class GameError(Exception):
+class GameError(ReadableError):
     """A game command cannot do what it was asked, with what to do about it."""
 
 

@@ -13,6 +13,7 @@ from edgewise.api.placement import LatencyPlacement
 from edgewise.cli.missing_kinds import known_kinds
 from edgewise.cli.options import AsJson, InNamespace, with_options
 from edgewise.cli.placement.text import explained, explanation, listed, shown
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.config import load_access
 from edgewise.kube.errors import NotFound, Unreachable
@@ -25,7 +26,7 @@ Name = Annotated[str, typer.Argument(help="The LatencyPlacement.")]
 RETRY_SECONDS = 1.0
 
 
-class NoSuchPlacement(Exception):
+class NoSuchPlacement(ReadableError):
     """There is none of that name, with those that there are."""
 
 

@@ -10,11 +10,12 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Protocol
 
 from edgewise.cli.session.views import ClientView, SessionView, TemplateView
+from edgewise.errors import ReadableError
 
 Shown = Mapping[tuple[str, str], SessionView]  # by namespace and name
 
 
-class SessionError(Exception):
+class SessionError(ReadableError):
     """A session command cannot do what it was asked, with what to do about it."""
 
 

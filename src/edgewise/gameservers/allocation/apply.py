@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 
 from edgewise.api.games import Allocation, AllocationSpec
+from edgewise.errors import ReadableError
 from edgewise.gameservers.allocation.errors import ClusterBusy, GamesUnreachable, NothingTaken
 from edgewise.gameservers.allocation.revisions import MatchKey
 from edgewise.kube.client import Client
@@ -29,7 +30,7 @@ _SILENCE = (Unreachable, ServerError)
 LINE_SUFFIX = ".waiting"
 
 
-class AllocationTaken(Exception):
+class AllocationTaken(ReadableError):
     """Another one was faster: the name is taken, or the object has changed or is gone."""
 
 

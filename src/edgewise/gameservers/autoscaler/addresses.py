@@ -17,6 +17,8 @@ from functools import partial
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from edgewise.errors import ReadableError
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Where clouds answer with a machine's credentials, besides link-local addresses.
@@ -28,7 +30,7 @@ MOST_OF_ONE = 4
 _LOW_32 = 0xFFFF_FFFF
 
 
-class ForbiddenAddress(OSError):
+class ForbiddenAddress(ReadableError, OSError):
     """The operator does not call this address. The text says why."""
 
 

@@ -13,6 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 # A 29th of February on a certain day of the week comes back after at most 40 years; who wants
@@ -23,7 +25,7 @@ _DAY_MINUTES = 24 * 60
 _CLOCK_CHANGE = 3 * 60
 
 
-class BadCron(ValueError):
+class BadCron(ReadableError, ValueError):
     """What is written is no cron expression, or no time zone."""
 
 

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 
 LARGEST_TOKEN = 16_384
@@ -41,7 +42,7 @@ _CURVES: dict[str, tuple[ec.EllipticCurve, str]] = {
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 
 
-class BadToken(Exception):
+class BadToken(ReadableError):
     """Why a token is not taken."""
 
 

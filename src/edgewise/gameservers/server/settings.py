@@ -6,10 +6,12 @@ import re
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 _RANGE = re.compile(r"(\d{1,5})-(\d{1,5})")
 
 
-class BadPorts(ValueError):
+class BadPorts(ReadableError, ValueError):
     """A range of ports that cannot be meant."""
 
 

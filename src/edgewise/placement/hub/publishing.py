@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import aiomqtt
 
+from edgewise.errors import ReadableError
 from edgewise.placement.broker_url import BrokerUrl
 
 SECONDS = 5.0
@@ -19,7 +20,7 @@ MOST_WAITING = 100
 AWAY_SECONDS = 1.0
 
 
-class Unpublished(Exception):
+class Unpublished(ReadableError):
     """The broker does not take it now."""
 
 

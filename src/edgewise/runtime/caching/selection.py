@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.kube.objects import Object
 
 Requirement = Callable[[Mapping[str, str]], bool]
@@ -25,7 +26,7 @@ _EXISTS = re.compile(r"^(?P<absent>!?)\s*(?P<key>[^\s=!<>,()]+)$")
 _COMMA = re.compile(r",(?![^(]*\))")
 
 
-class SelectorError(ValueError):
+class SelectorError(ReadableError, ValueError):
     """A selector that cannot be understood, with what is wrong about it."""
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.runtime.listening.callers import among, caller
 from edgewise.runtime.listening.descriptors import raise_descriptor_limit
 from edgewise.runtime.listening.doorstep import Beginning, Doorstep
@@ -271,7 +272,7 @@ class Lines:
             _log.warning(text, *values)
 
 
-class PortInUse(Exception):
+class PortInUse(ReadableError):
     """Another program listens where this one wants to."""
 
 

@@ -17,6 +17,7 @@ from typing import Protocol, cast
 import httptools
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.runtime.listening.doorstep import READ_BYTES, Doorstep
 
 # What a caller may go on sending while it has not yet read that it was refused.
@@ -57,7 +58,7 @@ class Watcher(Protocol):
         """The connection is refused, and to be closed in so many seconds."""
 
 
-class RequestTooLarge(Exception):
+class RequestTooLarge(ReadableError):
     def __init__(self, status: http.HTTPStatus, detail: str) -> None:
         super().__init__(detail)
         self.status = status

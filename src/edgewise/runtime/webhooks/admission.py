@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.kube.errors import Undecodable
 from edgewise.kube.objects import Object
 from edgewise.kube.shallow import DEEPEST, decoded, shallow
@@ -100,7 +101,7 @@ def _objects(kind: type[T]) -> msgspec.json.Decoder[T]:
     return msgspec.json.Decoder(kind)
 
 
-class Unreviewable(Exception):
+class Unreviewable(ReadableError):
     """The question can be read, but not the object that it is about, which is refused for it."""
 
     def __init__(self, uid: str, sentence: str) -> None:

@@ -9,6 +9,7 @@ from litestar import Litestar
 from litestar.config.cors import CORSConfig
 from litestar.routes import HTTPRoute
 
+from edgewise.errors import ReadableError
 from edgewise.server.http.guard import Guard, Rates
 from edgewise.server.http.openapi import SCHEMA_PATH, openapi_config, openapi_routes
 from edgewise.server.http.page import page_routes
@@ -22,7 +23,7 @@ from edgewise.server.replica import Replica
 LARGEST_BODY = 64 * 1024
 
 
-class RouteWithoutAction(Exception):
+class RouteWithoutAction(ReadableError):
     """A route of a half that nobody could ever use; it is said when the server starts."""
 
 

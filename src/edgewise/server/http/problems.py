@@ -15,6 +15,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.routes import HTTPRoute
 from litestar.types import ExceptionHandlersMap
 
+from edgewise.errors import ReadableError
 from edgewise.runtime.errors import NotThere, Refused, ServiceError, Unacceptable, Unavailable
 from edgewise.server.http.request_ids import request_id
 from edgewise.server.identity.principal import IdentityUnavailable, Unauthenticated
@@ -36,11 +37,11 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """Only where a client sits in another location than the one asked for: that one."""
 
 
-class NotAllowed(Exception):
+class NotAllowed(ReadableError):
     """Known, and not allowed."""
 
 
-class TooMany(Exception):
+class TooMany(ReadableError):
     """Over the limit; `retry_after` seconds until it will do."""
 
     def __init__(self, message: str, retry_after: float) -> None:

@@ -14,6 +14,7 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from edgewise.errors import ReadableError
 from edgewise.runtime.listening.listener import ConnectionLimits, Limits, Listener, bind
 from edgewise.server.http.request_ids import RequestIds
 
@@ -22,7 +23,7 @@ GRACE_SECONDS = 5
 KEEP_ALIVE_SECONDS = 75
 
 
-class CannotListen(Exception):
+class CannotListen(ReadableError):
     """The address is taken, or not ours."""
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from edgewise.api.owners import APPLICATION_NAME, owner_of_tenant
 from edgewise.api.secrets import SECRET_LABEL
+from edgewise.errors import ReadableError
 from edgewise.kube.kinds.core import Secret
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated
@@ -29,7 +30,7 @@ _TOKEN = re.compile(r"ewt_(?P<id>[a-z2-7]{10})_(?P<secret>[A-Za-z0-9_-]{43})")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz234567"
 
 
-class TokenError(Exception):
+class TokenError(ReadableError):
     """A token that cannot be made, or a Secret that does not hold one."""
 
 

@@ -14,6 +14,7 @@ import jwt
 import msgspec
 
 from edgewise.api.secrets import SECRET_LABEL
+from edgewise.errors import ReadableError
 from edgewise.kube.kinds.core import Secret
 from edgewise.kube.objects import ObjectMeta
 from edgewise.server.identity.principal import Principal, Role, Unauthenticated
@@ -28,7 +29,7 @@ CURRENT = "current"
 SMALLEST_KEY = 32
 
 
-class UnusableKeys(Exception):
+class UnusableKeys(ReadableError):
     """The Secret with the signing keys cannot be used."""
 
 

@@ -19,6 +19,7 @@ import aiohttp
 import jwt
 import msgspec
 
+from edgewise.errors import ReadableError
 from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.server.identity.principal import IdentityUnavailable
 
@@ -41,7 +42,7 @@ Fetch = Callable[[str], Awaitable[bytes]]
 _log = logging.getLogger(__name__)
 
 
-class IssuerError(Exception):
+class IssuerError(ReadableError):
     """The issuer's address or what it publishes cannot be used."""
 
 

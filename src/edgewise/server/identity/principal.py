@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from edgewise.errors import ReadableError
+
 
 def with_article(role: Role) -> str:
     return f"an {role}" if role in (Role.ADMIN, Role.APP) else f"a {role}"
@@ -39,9 +41,9 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.role} {self.application}".strip()
 
 
-class Unauthenticated(Exception):
+class Unauthenticated(ReadableError):
     """The proof is missing or does not hold; the text is for whoever sent it."""
 
 
-class IdentityUnavailable(Exception):
+class IdentityUnavailable(ReadableError):
     """Nobody can say now whether the proof holds: the issuer's keys cannot be had."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from edgewise.api.sessions import SessionTemplate
+from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.errors import NotFound
 from edgewise.runtime.caching.shared_caches import SharedCaches
@@ -16,7 +17,7 @@ from edgewise.workloads.author_review import AskedRights
 from edgewise.workloads.rehearsal import DryRun
 
 
-class NotKnownYet(Exception):
+class NotKnownYet(ReadableError):
     """The caches have not seen what the answer depends on."""
 
 

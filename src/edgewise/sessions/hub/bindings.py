@@ -22,6 +22,7 @@ from edgewise.api.global_sessions import (
     GlobalSession,
     binding_name,
 )
+from edgewise.errors import ReadableError
 from edgewise.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -39,7 +40,7 @@ from edgewise.sessions.hub.records import Hub
 LONGEST_REASON = 1024
 
 
-class BindingTaken(Exception):
+class BindingTaken(ReadableError):
     """Somebody else was faster; `binding` is how they left it, None if it is gone."""
 
     def __init__(self, binding: ClientBinding | None) -> None:

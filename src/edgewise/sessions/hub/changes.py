@@ -16,6 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeVar
 
+from edgewise.errors import ReadableError
 from edgewise.kube.objects import Object
 from edgewise.runtime.caching.cache import Cache
 
@@ -39,7 +40,7 @@ Scope = tuple[()] | tuple[str] | tuple[str, str]
 Position = dict[str, int]
 
 
-class BadPosition(ValueError):
+class BadPosition(ReadableError, ValueError):
     """Text that is no place in the history."""
 
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from edgewise.api.global_sessions import BindingState, ClientBinding, GlobalSession
+from edgewise.errors import ReadableError
 from edgewise.kube.errors import ApiError, KubeError
 from edgewise.runtime.errors import NotThere, Refused, ServiceError, Unacceptable, Unavailable
 from edgewise.sessions.hub.bindings import Bindings, BindingTaken, unanswered
@@ -57,7 +58,7 @@ class Joined(msgspec.Struct, frozen=True):
     new: bool = False
 
 
-class NotHere(Exception):
+class NotHere(ReadableError):
     """A place turned out not to do; another one may."""
 
     def __init__(self, cluster: str, why: str) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+from edgewise.errors import ReadableError
+
 # Whole numbers of this fraction of a unit: the smallest that Kubernetes keeps.
 NANO = 10**9
 _FORM = re.compile(r"^([+-]?(?:\d+(?:\.\d*)?|\.\d+))([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?$")
@@ -21,7 +23,7 @@ _MOST = (2**63 - 1) * NANO
 Amounts = Mapping[str, int]
 
 
-class NotAQuantity(ValueError):
+class NotAQuantity(ReadableError, ValueError):
     """What a person wrote is no amount of anything."""
 
 
