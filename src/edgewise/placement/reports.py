@@ -100,6 +100,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rtt_ms: float
     p95_ms: float
     newest_ms: float = 0.0
+    least_ms: float = 0.0
+    settled: bool = True
     clients: int
     last_age: float
 
@@ -397,6 +399,8 @@ def _heard(ballots: dict[str, Ballot], rules: Rules, now: float) -> Iterable[Hea
                 rtt_ms=tally.rtt_ms,
                 p95_ms=tally.p95_ms,
                 newest_ms=tally.newest_ms,
+                least_ms=tally.least_ms,
+                settled=tally.settled,
                 clients=tally.clients,
                 last_age=now - tally.last,
             )

@@ -396,6 +396,56 @@ def test_a_probe_waits_until_reports_confirm_it() -> None:
     assert world.status.search.ended_at is not None
 
 
+# What is late: the kind of vote, its node, in which second; and where the replica begins.
+LATE: dict[str, tuple[str, dict[tuple[str, str, int], float]]] = {
+    "the first probe of the nearest node, and the replica is on the next": (
+        "n2",
+        {("probe", "n1", 0): 30.0},
+    ),
+    "the first probe of the nearest node, and the replica is far": (
+        "n6",
+        {("probe", "n1", 0): 30.0},
+    ),
+    "the first probe of the nearest node, and the replica is there": (
+        "n1",
+        {("probe", "n1", 0): 30.0},
+    ),
+    "probes of the nearest node after the replica is there": (
+        "n4",
+        {("probe", "n1", second): 30.0 for second in range(2, 20)},
+    ),
+    "the first report of the new replica": (
+        "n2",
+        {("report", "n1", second): 40.0 for second in (2, 3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", LATE)
+def test_what_is_late_costs_a_probe_no_move(sentence: str) -> None:
+    """A busy machine lets one answer wait for a core; the way is no longer for that."""
+    first, late = LATE[sentence]
+    world = World(TABLE_3, on=[first], probes=True, spec={"mode": "Probe"})
+    began = int(world.now)
+    world.late = lambda kind, node, second: late.get((kind, node, second - began), 0.0)
+    world.run(60)
+    assert world.moves == ["n1"] * (first != "n1")
+    assert world.status.search.ended_at is not None
+    assert "Unconfirmed" not in world.why().values()
+
+
+def test_of_many_nodes_the_nearest_is_found_also_where_it_was_reported_long_ago() -> None:
+    """A client may send ten reports a second: of 100 nodes each is reported every ten seconds."""
+    rtts = {f"n{number}": 100.0 + number for number in range(100)} | {"n50": 5.0}
+    world = World(rtts, on=["n1"], probes=True, spec={"mode": "Probe"})
+    probed = {
+        node: msgspec.structs.replace(value, last=world.now - age / 10)
+        for age, (node, value) in enumerate(world.probed().items())
+    }
+    planned = plan(msgspec.structs.replace(world.seen(), probed=probed), world.now)
+    assert [each.nodes for each in planned.create] == [["n50"]]
+
+
 def test_when_it_began_and_ended_is_written() -> None:
     world = World(FOUR, on=["n2"])
     world.step()
