@@ -115,7 +115,9 @@ def _faded(votes: list[_Vote], half_life: float) -> float:
     """The median of a client's votes, weighted by their age: one bad second does not outvote those
     before it."""
     newest = votes[-1].at
-    weighted = sorted((vote.mean, math.exp2((vote.at - newest) / half_life)) for vote in votes)
+    # Where the clock was set back, a vote from before seems to come from the future.
+    ages = ((vote.mean, max(0.0, newest - vote.at)) for vote in votes)
+    weighted = sorted((mean, math.exp2(-age / half_life)) for mean, age in ages)
     half = sum(weight for _, weight in weighted) / 2
     passed = 0.0
     for value, weight in weighted:

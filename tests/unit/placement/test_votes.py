@@ -45,6 +45,10 @@ ROWS = {
         [("a", 10, NOW - n) for n in range(1, 5)] + [("a", 130, NOW)],
         10.0,
     ),
+    "a clock that was set back by hours": (
+        [("a", 90, NOW + 9_000), ("a", 10, NOW - 1), ("a", 10, NOW)],
+        10.0,
+    ),
     "what lasts is believed": (
         [("a", 10, NOW - n) for n in range(2, 6)] + [("a", 130, NOW - 1), ("a", 130, NOW)],
         130.0,
