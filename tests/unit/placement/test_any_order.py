@@ -87,21 +87,24 @@ def happen(world: World, event: str, value: object) -> None:  # noqa: PLR0912 - 
             pass
 
 
-@settings(max_examples=60)
+@settings(max_examples=90)
 @given(
+    mode=st.sampled_from(("Sentinel", "Sentinel", "Probe")),
     rtts=st.lists(st.integers(1, 400), min_size=6, max_size=6),
     replicas=st.integers(1, 3),
     sentinels=st.integers(1, 3),
     events=st.lists(st.tuples(WHEN, EVENTS), max_size=30),
 )
 def test_it_ends_keeps_r_ready_and_visits_no_node_twice(
+    mode: str,
     rtts: list[int],
     replicas: int,
     sentinels: int,
     events: list[tuple[int, tuple[str, object]]],
 ) -> None:
     named = {name: float(rtt) for name, rtt in zip(NODES, rtts, strict=True)}
-    world = World(named, replicas, spec={"sentinels": sentinels})
+    spec = {"sentinels": sentinels, "mode": mode}
+    world = World(named, replicas, spec=spec, probes=mode == "Probe")
     for quarters, (event, value) in events:
         goes_on(world, quarters)
         happen(world, event, value)

@@ -64,6 +64,7 @@ class World:
     squatters: int = 0  # so many names of sentinels belong to pods of somebody else
     prefer: list[str] = field(default_factory=list)  # what kube-scheduler chooses first
     detour: dict[str, float] = field(default_factory=dict)  # what users measure, not their probes
+    unprobed: set[str] = field(default_factory=set)  # nodes without a ping agent
     late: Any = None  # by how many ms a vote is too long: of "probe" or "report", node and T_O
 
     def __post_init__(self) -> None:
@@ -145,7 +146,7 @@ class World:
     def probed(self) -> dict[str, Value]:
         if self.late is not None:
             return self.voted({node: node for node in self.rtts if node in self.ballots})
-        return {node: self.value(node) for node in self.rtts}
+        return {node: self.value(node) for node in self.rtts if node not in self.unprobed}
 
     def vote(self) -> None:
         """Once in T_O each client votes on each node, and on each pod that answers."""
