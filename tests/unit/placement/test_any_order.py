@@ -87,7 +87,7 @@ def happen(world: World, event: str, value: object) -> None:  # noqa: PLR0912 - 
             pass
 
 
-@settings(max_examples=90)
+@settings(max_examples=70)
 @given(
     mode=st.sampled_from(("Sentinel", "Sentinel", "Probe")),
     rtts=st.lists(st.integers(1, 400), min_size=6, max_size=6),
@@ -127,7 +127,7 @@ NEAR_AND_FAR = {"n0": 1.0, "n1": 20.0, "n2": 40.0, "n3": 80.0}
 MASKS = st.integers(0, 2**30 - 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     first=st.sampled_from(sorted(NEAR_AND_FAR)),
     probes=st.fixed_dictionaries(dict.fromkeys(NEAR_AND_FAR, MASKS)),
