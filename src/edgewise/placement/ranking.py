@@ -20,10 +20,16 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     last: float  # when it was last reported
     source: str = "Reports"
     newest_ms: float = 0.0  # by the last votes alone; 0 where nobody said
+    least_ms: float = 0.0  # by the better ones of the last two; 0 where nobody said
+    settled: bool = True  # by more than one vote
 
     @property
     def now_ms(self) -> float:
         return self.newest_ms or self.rtt_ms
+
+    @property
+    def shortest_ms(self) -> float:
+        return self.least_ms or self.now_ms
 
 
 def improves(new_ms: float, old_ms: float, wanted: MinImprovement) -> bool:

@@ -34,8 +34,9 @@ MOST_VOTERS = 2_000
 # Of all votes together, and after how many more they are counted again.
 MOST_VOTES = 500_000
 COUNTED_EVERY = 20_000
-# Pods and nodes of which it is remembered when a client last reported them.
-MOST_REMEMBERED = 512
+# Pods and nodes of which it is remembered when a client last reported them. Of all others its
+# reports must be newer than what was forgotten, as those of an honest client are.
+MOST_REMEMBERED = 32
 # Pods and nodes in one summary; what is left over is in the next one.
 MOST_TOLD = 10_000
 # Clocks of those who make and check keys may differ by so much.
@@ -100,6 +101,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rtt_ms: float
     p95_ms: float
     newest_ms: float = 0.0
+    least_ms: float = 0.0
+    settled: bool = True
     clients: int
     last_age: float
 
@@ -397,6 +400,8 @@ def _heard(ballots: dict[str, Ballot], rules: Rules, now: float) -> Iterable[Hea
                 rtt_ms=tally.rtt_ms,
                 p95_ms=tally.p95_ms,
                 newest_ms=tally.newest_ms,
+                least_ms=tally.least_ms,
+                settled=tally.settled,
                 clients=tally.clients,
                 last_age=now - tally.last,
             )

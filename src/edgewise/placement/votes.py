@@ -14,6 +14,8 @@ import msgspec
 
 # Votes of one client that are remembered for one pod or node.
 MOST_VOTES = 8
+# With so many clients a value does not hang on a single vote.
+SEVERAL_CLIENTS = 3
 # Half-lives after which a vote is forgotten: it counts less than a thousandth then.
 FORGOTTEN_AFTER = 10
 
@@ -24,6 +26,8 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     rtt_ms: float
     p95_ms: float
     newest_ms: float  # by the last vote of each client alone
+    least_ms: float  # by the better one of the last two of each
+    settled: bool  # whether it is more than one vote, which one late answer may have made
     clients: int
     last: float
 
@@ -45,6 +49,11 @@ class _Voter(msgspec.Struct):
     votes: list[_Vote] = []
     value: float = 0.0
     half_life: float = 0.0  # by which it was computed; 0: there was a vote since
+
+    @property
+    def least(self) -> float:
+        """What is late makes a vote longer, and nothing makes it shorter."""
+        return min(vote.mean for vote in self.votes[-2:])
 
     def faded(self, half_life: float) -> float:
         # How much votes weigh beside each other does not change while they age together.
@@ -91,6 +100,8 @@ class Ballot:
             rtt_ms=median(voter.faded(half_life) for voter in voters),
             p95_ms=percentile(newest, 95),
             newest_ms=median(newest),
+            least_ms=median(voter.least for voter in voters),
+            settled=len(voters) >= SEVERAL_CLIENTS or all(len(each.votes) > 1 for each in voters),
             clients=len(voters),
             last=max(voter.votes[-1].at for voter in voters),
         )
@@ -104,7 +115,9 @@ def _faded(votes: list[_Vote], half_life: float) -> float:
     """The median of a client's votes, weighted by their age: one bad second does not outvote those
     before it."""
     newest = votes[-1].at
-    weighted = sorted((vote.mean, math.exp2((vote.at - newest) / half_life)) for vote in votes)
+    # Where the clock was set back, a vote from before seems to come from the future.
+    ages = ((vote.mean, max(0.0, newest - vote.at)) for vote in votes)
+    weighted = sorted((mean, math.exp2(-age / half_life)) for mean, age in ages)
     half = sum(weight for _, weight in weighted) / 2
     passed = 0.0
     for value, weight in weighted:

@@ -87,21 +87,24 @@ def happen(world: World, event: str, value: object) -> None:  # noqa: PLR0912 - 
             pass
 
 
-@settings(max_examples=60)
+@settings(max_examples=70)
 @given(
+    mode=st.sampled_from(("Sentinel", "Sentinel", "Probe")),
     rtts=st.lists(st.integers(1, 400), min_size=6, max_size=6),
     replicas=st.integers(1, 3),
     sentinels=st.integers(1, 3),
     events=st.lists(st.tuples(WHEN, EVENTS), max_size=30),
 )
 def test_it_ends_keeps_r_ready_and_visits_no_node_twice(
+    mode: str,
     rtts: list[int],
     replicas: int,
     sentinels: int,
     events: list[tuple[int, tuple[str, object]]],
 ) -> None:
     named = {name: float(rtt) for name, rtt in zip(NODES, rtts, strict=True)}
-    world = World(named, replicas, spec={"sentinels": sentinels})
+    spec = {"sentinels": sentinels, "mode": mode}
+    world = World(named, replicas, spec=spec, probes=mode == "Probe")
     for quarters, (event, value) in events:
         goes_on(world, quarters)
         happen(world, event, value)
@@ -118,3 +121,32 @@ def test_it_ends_keeps_r_ready_and_visits_no_node_twice(
     assert not [box for box in world.pods if box.cost and not box.deleting_at]
     visits = Counter(world.visits)
     assert max(visits.values(), default=0) <= 1, visits
+
+
+NEAR_AND_FAR = {"n0": 1.0, "n1": 20.0, "n2": 40.0, "n3": 80.0}
+MASKS = st.integers(0, 2**30 - 1)
+
+
+@settings(max_examples=40)
+@given(
+    first=st.sampled_from(sorted(NEAR_AND_FAR)),
+    probes=st.fixed_dictionaries(dict.fromkeys(NEAR_AND_FAR, MASKS)),
+    reports=st.fixed_dictionaries(dict.fromkeys(NEAR_AND_FAR, MASKS)),
+    ms=st.integers(1, 900),
+)
+def test_a_probe_moves_at_most_once_whichever_votes_are_late(
+    first: str, probes: dict[str, int], reports: dict[str, int], ms: int
+) -> None:
+    """As long as not two in a row are, about the same node."""
+    world = World(NEAR_AND_FAR, on=[first], probes=True, spec={"mode": "Probe"})
+    masks, began = {"probe": probes, "report": reports}, int(world.now)
+
+    def late(kind: str, node: str, second: int) -> float:
+        mask = masks[kind][node] << 1
+        now = second - began + 1
+        return ms if mask >> now & 1 and not mask >> (now - 1) & 1 else 0.0
+
+    world.late = late
+    world.run(60)
+    assert world.status.search.ended_at is not None, world.status.message
+    assert world.moves == ["n0"] * (first != "n0")

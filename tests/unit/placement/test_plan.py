@@ -230,16 +230,24 @@ def test_a_high_limit_is_kept_too() -> None:
     assert len(world.status.recent_moves) == MOST_MOVES
 
 
-def test_noise_of_a_fifth_of_the_gap_moves_nothing_in_ten_searches() -> None:
+@pytest.mark.parametrize("mode", ["Sentinel", "Probe"])
+def test_noise_of_a_fifth_of_the_gap_moves_nothing_in_ten_searches(mode: str) -> None:
     random = Random(4)
     world = World({"a": 20.0, "b": 45.0, "c": 70.0}, on=["a"], noise=lambda _: random.gauss(0, 5))
-    world.spec = {"trigger": "40s"}
+    world.spec, world.probes = {"trigger": "40s", "mode": mode}, mode == "Probe"
     for _ in range(10):
         world.run(60)
         world.tick(41)
         world.step()
     assert world.status.search.number >= 10
     assert world.moves == []
+
+
+def test_the_nodes_that_are_left_are_dealt_out_in_disjoint_parts() -> None:
+    world = World(TABLE_3, on=["n6"], spec={"sentinels": 4})
+    parts = [each.nodes for each in plan(world.seen(), world.now).create]
+    assert len(parts) == 4
+    assert sorted(node for part in parts for node in part) == sorted(TABLE_3.keys() - {"n6"})
 
 
 def test_the_overload_counts_pods_that_end() -> None:
@@ -355,6 +363,80 @@ def test_a_probe_moves_once_and_never_to_a_far_node() -> None:
     assert world.status.moves == 1
 
 
+# Where a search by probes ends, in how many moves, and why some node is out.
+PROBED: dict[str, tuple[World, list[str], int, dict[str, str]]] = {
+    "the best node is full": (
+        World(TABLE_3, on=["n6"], probes=True, full={"n1"}),
+        ["n2"],
+        1,
+        {"n1": "NoRoom"},
+    ),
+    "three replicas, one sentinel": (
+        World(TABLE_3, 3, on=["n8", "n9", "n10"], probes=True),
+        ["n1", "n2", "n3"],
+        3,
+        {},
+    ),
+    "a node without a ping agent is waited for, and then not": (
+        World(TABLE_3, on=["n6"], probes=True, unprobed={"n4"}),
+        ["n1"],
+        1,
+        {},
+    ),
+    "the node of the replica has no ping agent, and users report it": (
+        World(TABLE_3, on=["n6"], probes=True, unprobed={"n6"}),
+        ["n1"],
+        1,
+        {},
+    ),
+    "nothing is better by enough": (World({"a": 14.0, "b": 10.0}, probes=True), ["a"], 0, {}),
+    "the limit of moves": (
+        World(TABLE_3, 2, on=["n5", "n6"], probes=True, spec={"max_moves_per_hour": 1}),
+        ["n1", "n5"],
+        1,
+        {},
+    ),
+    "what reports contradict goes back, whatever the limit": (
+        World(FOUR, on=["n3"], probes=True, detour={"n4": 99}, spec={"max_moves_per_hour": 1}),
+        ["n3"],
+        2,
+        {"n4": "Unconfirmed"},
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", PROBED)
+def test_where_probes_lead(sentence: str) -> None:
+    world, held, moves, why = PROBED[sentence]
+    world.spec["mode"] = "Probe"
+    world.run(60)
+    assert world.status.search.ended_at is not None, world.status.message
+    assert (world.held(), world.status.moves) == (held, moves)
+    assert why.items() <= world.why().items()
+    assert world.least_ready >= world.replicas
+
+
+def test_a_move_that_waits_to_be_confirmed_holds_no_other_mode_up() -> None:
+    """The mode is changed in the middle: sentinels measure for themselves."""
+    world = World(TABLE_3, on=["n6"], probes=True, silent={"n1"}, spec={"mode": "Probe"})
+    while not world.status.unconfirmed:
+        world.step()
+        world.tick()
+    world.silent = set()
+    world.spec = {"mode": "Sentinel", "sla": Limit(p95_ms=60)}
+    world.run(60)
+    assert world.status.phase == Phase.SATISFIED, world.status.message
+    assert world.status.unconfirmed == []
+
+
+@pytest.mark.parametrize("out", ["cordoned", "down"])
+def test_a_probe_never_leads_to_a_node_that_is_out(out: str) -> None:
+    world = World(TABLE_3, on=["n6"], probes=True, spec={"mode": "Probe"})
+    getattr(world, out).add("n1")
+    world.run(60)
+    assert world.moves == ["n2"]
+
+
 def test_after_the_user_moved_a_probe_believes_only_what_is_new() -> None:
     """The nearest node of before is not the nearest one any more, whatever old votes say."""
     spec = {"mode": "Probe", "threshold": Limit(p95_ms=100)}
@@ -394,6 +476,56 @@ def test_a_probe_waits_until_reports_confirm_it() -> None:
     assert world.why()["n1"] == "Unconfirmed"
     assert world.held() == ["n6"] or TABLE_3[world.held()[0]] < 100
     assert world.status.search.ended_at is not None
+
+
+# What is late: the kind of vote, its node, in which second; and where the replica begins.
+LATE: dict[str, tuple[str, dict[tuple[str, str, int], float]]] = {
+    "the first probe of the nearest node, and the replica is on the next": (
+        "n2",
+        {("probe", "n1", 0): 30.0},
+    ),
+    "the first probe of the nearest node, and the replica is far": (
+        "n6",
+        {("probe", "n1", 0): 30.0},
+    ),
+    "the first probe of the nearest node, and the replica is there": (
+        "n1",
+        {("probe", "n1", 0): 30.0},
+    ),
+    "probes of the nearest node after the replica is there": (
+        "n4",
+        {("probe", "n1", second): 30.0 for second in range(2, 20)},
+    ),
+    "the first report of the new replica": (
+        "n2",
+        {("report", "n1", second): 40.0 for second in (2, 3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", LATE)
+def test_what_is_late_costs_a_probe_no_move(sentence: str) -> None:
+    """A busy machine lets one answer wait for a core; the way is no longer for that."""
+    first, late = LATE[sentence]
+    world = World(TABLE_3, on=[first], probes=True, spec={"mode": "Probe"})
+    began = int(world.now)
+    world.late = lambda kind, node, second: late.get((kind, node, second - began), 0.0)
+    world.run(60)
+    assert world.moves == ["n1"] * (first != "n1")
+    assert world.status.search.ended_at is not None
+    assert "Unconfirmed" not in world.why().values()
+
+
+def test_of_many_nodes_the_nearest_is_found_also_where_it_was_reported_long_ago() -> None:
+    """A client may send ten reports a second: of 100 nodes each is reported every ten seconds."""
+    rtts = {f"n{number}": 100.0 + number for number in range(100)} | {"n50": 5.0}
+    world = World(rtts, on=["n1"], probes=True, spec={"mode": "Probe"})
+    probed = {
+        node: msgspec.structs.replace(value, last=world.now - age / 10)
+        for age, (node, value) in enumerate(world.probed().items())
+    }
+    planned = plan(msgspec.structs.replace(world.seen(), probed=probed), world.now)
+    assert [each.nodes for each in planned.create] == [["n50"]]
 
 
 def test_when_it_began_and_ended_is_written() -> None:

@@ -267,6 +267,7 @@ def test_the_summary_has_what_changed_and_ages_instead_of_times() -> None:
     (placement,) = first.placements
     (heard,) = placement.pods
     assert (heard.subject, heard.rtt_ms, heard.clients) == ("u1", 20.0, 1)
+    assert (heard.least_ms, heard.settled) == (20.0, False)
     assert heard.last_age == pytest.approx(2)
     assert made.summary(first.version, NOW).placements == []
 

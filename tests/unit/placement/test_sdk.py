@@ -10,13 +10,23 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from edgewise.agents.ping.agent import Address, ping_agent
 from edgewise.client.errors import EdgewiseError, Unreachable
-from edgewise.client.placement import Reporter, ReportKey, Sample, http_sender, sample
+from edgewise.client.placement import (
+    NodeAddress,
+    Reporter,
+    ReportKey,
+    Sample,
+    http_sender,
+    sample,
+)
 from edgewise.client.placement.reporter import Send
 from edgewise.client.placement.sampling import handshake_seconds
 from edgewise.testing.eventually import eventually
+from edgewise.testing.ports import free_port
 
 ANSWER = b"HTTP/1.1 200 OK\r\nedgewise-pod: web-1\r\ncontent-length: 0\r\n\r\n"
 
@@ -274,3 +284,25 @@ async def test_a_client_without_mqtt_reports_through_its_application() -> None:
     async with http_sender(post)(key_of_ann()) as send:
         await send(b'{"rtt":5}')
     assert posted == [['{"rtt":5}']]
+
+
+async def test_with_probe_every_node_that_answers_is_reported_beside_the_pods() -> None:
+    """The ping agent of one of them is away."""
+    async with ping_agent(None, Address("127.0.0.1", 0)) as near:
+        nodes = [
+            NodeAddress(node="near", ping=str(near.udp)),
+            NodeAddress(node="away", ping=f"127.0.0.1:{free_port()}"),
+        ]
+
+        def made(key: Any, sender: Any) -> Reporter:
+            async def probing() -> ReportKey:
+                return msgspec.structs.replace(await key(), mode="Probe", nodes=nodes)
+
+            return Reporter(probing, "http://web/", sender=sender, measure_once=measured)
+
+        async def measured(_: str) -> Sample:
+            return Sample(12.0, "web-1")
+
+        sent = await sent_by(made, 6)
+    assert {each.get("node") or each["pod"] for each in sent} == {"near", "web-1"}
+    assert all(0 < each["rtt"] < 1000 for each in sent)

@@ -45,6 +45,10 @@ ROWS = {
         [("a", 10, NOW - n) for n in range(1, 5)] + [("a", 130, NOW)],
         10.0,
     ),
+    "a clock that was set back by hours": (
+        [("a", 90, NOW + 9_000), ("a", 10, NOW - 1), ("a", 10, NOW)],
+        10.0,
+    ),
     "what lasts is believed": (
         [("a", 10, NOW - n) for n in range(2, 6)] + [("a", 130, NOW - 1), ("a", 130, NOW)],
         130.0,
@@ -58,6 +62,33 @@ def test_what_votes_come_to(sentence: str) -> None:
     tally = ballot(*votes).tally(NOW, half_life=2.0, min_clients=1)
     assert tally is not None
     assert tally.rtt_ms == pytest.approx(value)
+
+
+# Votes; what they come to if one of two may be late, and whether that hangs on a single one.
+LEAST = {
+    "one vote": ([("a", 90, NOW)], 90.0, False),
+    "two of one T_O are one vote": ([("a", 90, NOW), ("a", 10, NOW + 0.5)], 50.0, False),
+    "the better one of two": ([("a", 10, NOW - 1), ("a", 90, NOW)], 10.0, True),
+    "what was before them counts no more": (
+        [("a", 10, NOW - 2), ("a", 90, NOW - 1), ("a", 90, NOW)],
+        90.0,
+        True,
+    ),
+    "two clients with one vote each": ([("a", 10, NOW), ("b", 90, NOW)], 50.0, False),
+    "three clients with one vote each": (
+        [("a", 10, NOW), ("b", 90, NOW), ("c", 12, NOW)],
+        12.0,
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", LEAST)
+def test_one_late_vote_of_two_does_not_count(sentence: str) -> None:
+    votes, least, settled = LEAST[sentence]
+    tally = ballot(*votes).tally(NOW, half_life=2.0, min_clients=1)
+    assert tally is not None
+    assert (tally.least_ms, tally.settled) == (least, settled)
 
 
 def test_too_few_clients_are_no_value() -> None:

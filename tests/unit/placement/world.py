@@ -6,6 +6,7 @@ an operator does that is killed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from edgewise.kube.objects import ObjectMeta
 from edgewise.placement.observed import NodeHere, Observed, PodHere, Refusal, Role, TargetHere
 from edgewise.placement.plan import Plan, plan
 from edgewise.placement.ranking import Value
+from edgewise.placement.votes import Ballot
 
 START = 1_800_000_000.0
 
@@ -62,6 +64,8 @@ class World:
     squatters: int = 0  # so many names of sentinels belong to pods of somebody else
     prefer: list[str] = field(default_factory=list)  # what kube-scheduler chooses first
     detour: dict[str, float] = field(default_factory=dict)  # what users measure, not their probes
+    unprobed: set[str] = field(default_factory=set)  # nodes without a ping agent
+    late: Any = None  # by how many ms a vote is too long: of "probe" or "report", node and T_O
 
     def __post_init__(self) -> None:
         self.now = START
@@ -88,6 +92,7 @@ class World:
         self.over_since: float | None = None
         self.faded: dict[str, float] = {}  # means that are not yet what the last votes say
         self.generation = 1
+        self.ballots: dict[str, Ballot] = {}  # by node, and by uid of a pod; only with `late`
 
     def _new(self, name: str, role: Role, nodes: list[str], node: str = "") -> Box:
         self.uids += 1
@@ -103,7 +108,6 @@ class World:
             status=self.status,
         )
         target = TargetHere(replicas=self.replicas, revision=self.revision, rolling=self.rolling)
-        values = {node: self.value(node) for node in self.rtts}
         return Observed(
             placement=placement,
             target=target if self.target else None,
@@ -117,12 +121,8 @@ class World:
                 )
                 for node in self.rtts
             ),
-            heard={
-                box.uid: self.value(box.node, self.detour)
-                for box in self.pods
-                if self.reports and self.is_heard(box)
-            },
-            probed=values if self.probes and self.reports else {},
+            heard=self.heard(),
+            probed=self.probed() if self.probes and self.reports else {},
             refused=dict(self.refused),
             over_since=self.over_since,
         )
@@ -133,6 +133,50 @@ class World:
             and self.now >= box.ready_at + 1.0
             and box.node not in self.silent
         )
+
+    def heard(self) -> dict[str, Value]:
+        if not self.reports:
+            return {}
+        if self.late is not None:
+            return self.voted({box.uid: box.node for box in self.pods if box.uid in self.ballots})
+        return {
+            box.uid: self.value(box.node, self.detour) for box in self.pods if self.is_heard(box)
+        }
+
+    def probed(self) -> dict[str, Value]:
+        if self.late is not None:
+            return self.voted({node: node for node in self.rtts if node in self.ballots})
+        return {node: self.value(node) for node in self.rtts if node not in self.unprobed}
+
+    def vote(self) -> None:
+        """Once in T_O each client votes on each node, and on each pod that answers."""
+        second = math.floor(self.now)
+        for node, rtt in self.rtts.items() if self.probes else ():
+            self.cast(node, rtt + self.late("probe", node, second))
+        for box in self.pods:
+            if self.is_heard(box) and box.deleting_at is None:
+                self.cast(box.uid, self.rtts[box.node] + self.late("report", box.node, second))
+
+    def cast(self, subject: str, rtt: float) -> None:
+        self.ballots.setdefault(subject, Ballot()).cast("ann", rtt, at=self.now, period=1.0)
+
+    def voted(self, subjects: dict[str, str]) -> dict[str, Value]:
+        """By the subject of a vote, which is about a node."""
+        found = {}
+        for subject, node in subjects.items():
+            tally = self.ballots[subject].tally(self.now, half_life=2.0, min_clients=1)
+            if tally is not None:
+                found[subject] = Value(
+                    node=node,
+                    rtt_ms=tally.rtt_ms,
+                    p95_ms=tally.p95_ms,
+                    newest_ms=tally.newest_ms,
+                    least_ms=tally.least_ms,
+                    settled=tally.settled,
+                    n=tally.clients,
+                    last=tally.last,
+                )
+        return found
 
     def value(self, node: str, detour: dict[str, float] | None = None) -> Value:
         rtt = (detour or {}).get(node, self.rtts[node])
@@ -237,6 +281,8 @@ class World:
             if not box.node and box.deleting_at is None:
                 self._schedule(box)
         self._replace()
+        if self.late is not None:
+            self.vote()
         self.pods = [
             box for box in self.pods if box.deleting_at is None or self.now < box.deleting_at + 2
         ]

@@ -115,6 +115,7 @@ class PlacementBench:
         """One step to the best node, and no request of a user on one that is worse."""
         took: list[float] = []
         moves: list[int] = []
+        runs: list[dict[str, Any]] = []
         worse = failed = 0
         for _ in range(repeat):
             first = random.choice([n for n in self._ground.nodes if n != self._setting.best])
@@ -126,14 +127,20 @@ class PlacementBench:
                 await self._until_settled()
                 answers = await asyncio.gather(*(prober.stop() for prober in probers))
                 moments = list(self._timeline.moments)
+                words = self._words()
             reached = next((m.at for m in moments if m.on(self._setting.best)), None)
-            if reached is not None:
-                took.append(max(0.0, reached - began))
+            seconds = None if reached is None else round(max(0.0, reached - began), 3)
+            if seconds is not None:
+                took.append(seconds)
             moves.append(moments[-1].moves - moments[0].moves)
+            runs.append({"rtt_ms": self._setting.rtt(first), "s": seconds, "moves": moves[-1]})
             worse += self._requests_on_worse(moments, answers, first)
             failed += sum(len(each.failures) for each in answers)
-            self._tell(f"probe: {took[-1] if took else 0.0:.1f} s, {moves[-1]} move(s)")
+            self._tell(f"probe: {seconds} s, {moves[-1]} move(s)")
+            if moves[-1] != 1:
+                self._tell(f"not one move: {words}")
         return {
+            "probes": runs,
             "probe_s": round(max(took, default=0.0), 3) if len(took) == repeat else None,
             "probe_moves": max(moves),
             "probe_worse_requests": worse,

@@ -32,6 +32,10 @@ class _Publisher:
         self._waiting = 0
         self._away_until = 0.0
 
+    @property
+    def busy(self) -> bool:
+        return self._waiting > 0
+
     async def publish(self, topic: str, reports: Sequence[bytes]) -> None:
         if self._waiting >= MOST_WAITING:
             raise Unpublished("too many reports wait for it")
@@ -75,15 +79,22 @@ class _Publisher:
 
 class Publishers:
     def __init__(self) -> None:
-        self._open: dict[BrokerUrl, _Publisher] = {}
+        self._open: dict[BrokerUrl, _Publisher] = {}  # the last used one is the last
 
     async def publish(self, broker: BrokerUrl, topic: str, reports: Sequence[bytes]) -> None:
-        known = self._open.get(broker)
-        if known is None:
-            if len(self._open) >= MOST_BROKERS:
-                await self.close()
-            known = self._open[broker] = _Publisher(broker)
+        if broker not in self._open:
+            await self._make_room()
+        known = self._open.pop(broker, None) or _Publisher(broker)
+        self._open[broker] = known
         await known.publish(topic, reports)
+
+    async def _make_room(self) -> None:
+        """One that is in use would open its connection again, and nobody would close it."""
+        while len(self._open) >= MOST_BROKERS:
+            idle = next((broker for broker, each in self._open.items() if not each.busy), None)
+            if idle is None:
+                raise Unpublished("too many brokers are written to at once")
+            await self._open.pop(idle).close()
 
     async def close(self) -> None:
         publishers, self._open = list(self._open.values()), {}

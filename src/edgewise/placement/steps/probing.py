@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from edgewise.api.placement import Decision, Promotion, Sentinel, Unconfirmed, Why
 from edgewise.placement.draft import Draft
 from edgewise.placement.observed import PodHere
-from edgewise.placement.ranking import improves
+from edgewise.placement.ranking import Value, improves
+from edgewise.placement.reports import RATE
 from edgewise.placement.steps import searching
 from edgewise.placement.steps.starting import UNHEARD, start
 from edgewise.workloads.deadlines import moment, stamp
@@ -71,9 +72,10 @@ def next_probed_round(draft: Draft, most: int) -> None:
     if draft.status.unconfirmed:
         _confirm(draft)
         return
-    values = _probed(draft)
-    if values is None:
+    probed = _probed(draft)
+    if probed is None:
         return
+    values = probed | _reported(draft, probed)
     targets = {
         node.name for node in draft.seen.nodes if node.usable and node.name not in draft.visited()
     }
@@ -87,23 +89,48 @@ def next_probed_round(draft: Draft, most: int) -> None:
 def _probed(draft: Draft) -> dict[str, float] | None:
     """What was probed of each node; None while some are awaited.
 
-    By the last votes alone, and where users went above the threshold, by votes of the last T_O
-    before this search and later: they may have moved, and what was near before may be far. They
-    were above it for 2·T_O by then, so what was measured in the second of these is theirs now.
+    One late answer, as while a core is awaited, may make a near node far: there must be two votes,
+    and the better one counts. Where users went above the threshold, the last one does, if it is of
+    the last T_O before this search or later: they may have moved, and what was near before may be
+    far. They were above it for 2·T_O by then, so what was measured in the second of these is
+    theirs now.
     """
-    t_o = draft.seen.observation
-    latest = draft.now - max(5 * t_o, 5.0)
-    if draft.status.search.reason == searching.THRESHOLD:
-        began = moment(draft.status.search.began_at)
-        latest = max(latest, began - t_o if began is not None else latest)
-    fresh = {name: each.now_ms for name, each in draft.seen.probed.items() if each.last >= latest}
-    missing = [node.name for node in draft.seen.nodes if node.usable and node.name not in fresh]
-    late = (moment(draft.status.search.began_at) or draft.now) + UNHEARD * t_o
+    t_o, moved = draft.seen.observation, _users_moved(draft)
+    began = moment(draft.status.search.began_at) or draft.now
+    # No client reports more in a second than RATE: of many nodes, that takes a while.
+    all_reported = len(draft.seen.nodes) / RATE
+    latest = draft.now - max(5 * t_o, 5.0, 2 * all_reported)
+    if moved:
+        latest = max(latest, began - t_o)
+    fresh = {name: each for name, each in draft.seen.probed.items() if each.last >= latest}
+    sure = {name for name, each in fresh.items() if moved or each.settled}
+    missing = [node.name for node in draft.seen.nodes if node.usable and node.name not in sure]
+    late = began + max(UNHEARD * t_o, 4 * all_reported)
     if missing and draft.now < late:
         draft.at(late)
         draft.waits_for = f"probes of {', '.join(missing[:3])}"
         return None
-    return fresh
+    return {name: _believed(draft, each) for name, each in fresh.items()}
+
+
+def _reported(draft: Draft, probed: Mapping[str, float]) -> dict[str, float]:
+    """The nodes that hold replicas, as their users report them, where a probe says that they are
+    farther than that or says nothing: a node is not left for what only its probe says of it."""
+    found: dict[str, float] = {}
+    for pod in draft.replicas:
+        value = draft.fresh(pod)
+        if value is not None:
+            rtt = _believed(draft, value)
+            found[pod.node] = min(rtt, found.get(pod.node, rtt), probed.get(pod.node, rtt))
+    return found
+
+
+def _users_moved(draft: Draft) -> bool:
+    return draft.status.search.reason == searching.THRESHOLD
+
+
+def _believed(draft: Draft, value: Value) -> float:
+    return value.now_ms if _users_moved(draft) else value.shortest_ms
 
 
 def _confirm(draft: Draft) -> None:
@@ -115,13 +142,16 @@ def _confirm(draft: Draft) -> None:
         if pod is None:
             continue  # Kubernetes has replaced it: nothing is left to take back
         value, until = draft.fresh(pod), moment(each.until) or draft.now
-        if value is None and draft.now < until:
+        worse = value is None or improves(
+            each.before_ms, value.shortest_ms, draft.seen.spec.min_improvement
+        )
+        # To go back is a move, too: one late answer does not decide it either.
+        sure = value is not None and value.settled
+        if worse and not sure and draft.now < until:
             waiting.append(each)
             draft.at(until)
             draft.waits_for = f"reports that confirm {each.node}"
-        elif value is None or improves(
-            each.before_ms, value.rtt_ms, draft.seen.spec.min_improvement
-        ):
+        elif worse:
             draft.visit([each.node], Why.UNCONFIRMED)
             if draft.usable(each.back_to):
                 back.append(Sentinel(name="", nodes=[each.back_to], replaces=each.pod))
@@ -155,7 +185,7 @@ def _promotion(draft: Draft, sentinel: Sentinel, loser: PodHere) -> Promotion:
     heard, probes = draft.measured(), draft.seen.spec.mode == "Probe"
     left = heard.get(loser.node) or draft.seen.probed.get(loser.node)
     there = draft.seen.probed.get(sentinel.node) or heard.get(sentinel.node)
-    before = left.rtt_ms if left else 0.0
+    before = _believed(draft, left) if left else 0.0
     returns = loser.node in {
         each.node for each in draft.status.visited if each.why == Why.UNCONFIRMED
     }
@@ -168,7 +198,7 @@ def _promotion(draft: Draft, sentinel: Sentinel, loser: PodHere) -> Promotion:
         loser_uid=loser.uid,
         node=sentinel.node,
         since=stamp(draft.now),
-        gain_ms=round(before - there.rtt_ms, 2) if there else 0.0,
+        gain_ms=round(before - _believed(draft, there), 2) if there else 0.0,
         back_to=loser.node if confirm else "",
         before_ms=round(before, 2),
     )

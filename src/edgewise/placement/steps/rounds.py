@@ -23,6 +23,8 @@ def next_round(draft: Draft) -> None:
     if not draft.all_ready:
         draft.waits_for = "all replicas to be ready"
         return
+    if draft.seen.spec.mode != "Probe":
+        draft.status.unconfirmed = []  # of a move from before the mode was changed
     if searching.keeps_sla(draft) and not draft.status.unconfirmed:
         searching.finish(draft)
         return
