@@ -370,8 +370,9 @@ async def test_one_question_at_a_time_and_an_answer_once() -> None:
     asking.forget("u1")
 
 
+@pytest.mark.parametrize(("namespaces", "names"), [(1, 100), (100, 4)])
 async def test_names_that_are_never_answered_hold_up_nobody_else(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, namespaces: int, names: int
 ) -> None:
     """Neither the names of another namespace, nor what else waits for a thread."""
     answered, found = threading.Event(), socket.getaddrinfo("127.0.0.1", 80)
@@ -384,9 +385,11 @@ async def test_names_that_are_never_answered_hold_up_nobody_else(
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     lookups = Lookups()
     bad = [
-        asyncio.create_task(lookups.look_up("bad", f"tarpit{number}", 80, socket.AF_INET))
-        for number in range(100)
+        asyncio.create_task(lookups.look_up(f"bad{where}", f"tarpit{name}", 80, socket.AF_INET))
+        for where in range(namespaces)
+        for name in range(names)
     ]
+    await asyncio.sleep(0)  # so that they are first
     try:
         async with asyncio.timeout(5):
             (first, *_) = await lookups.look_up("good", "webhook.example", 80, socket.AF_INET)
@@ -396,7 +399,7 @@ async def test_names_that_are_never_answered_hold_up_nobody_else(
         for task in bad:
             task.cancel()
         await asyncio.wait(bad)
-        again = asyncio.create_task(lookups.look_up("bad", "other.example", 80, socket.AF_INET))
+        again = asyncio.create_task(lookups.look_up("bad0", "other.example", 80, socket.AF_INET))
         await asyncio.sleep(0.05)
         assert not again.done()
     finally:
