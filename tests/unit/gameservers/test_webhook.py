@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 import pytest
 from aiohttp import web
 from hypothesis import given
@@ -21,6 +22,7 @@ from edgewise.gameservers.autoscaler.addresses import ForbiddenAddress, Lookups,
 from edgewise.gameservers.autoscaler.asking import Asking
 from edgewise.gameservers.autoscaler.observed import Said, Trouble
 from edgewise.gameservers.autoscaler.webhook import (
+    MOST_AT_ONCE,
     MOST_BYTES,
     Question,
     Webhooks,
@@ -337,6 +339,44 @@ def test_no_bytes_are_a_number_by_accident(body: bytes) -> None:
     answer = read_answer(body)
     if isinstance(answer, Said) and answer.desired is not None:
         assert b"desired_replicas" in body
+
+
+async def test_a_namespace_has_so_many_questions_open_and_no_more() -> None:
+    """Each has a socket of the operator, without which it reaches not even the API server."""
+    free, held = asyncio.Event(), 0
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        nonlocal held
+        if request.path == "/slow":
+            held += 1
+            await free.wait()
+        return web.json_response({"scale": False})
+
+    async with serving(handle) as url:
+        hooks = Webhooks(NOBODY, local=True, patience=20.0)
+        slow = [
+            asyncio.create_task(hooks.ask(question(url, "/slow"))) for _ in range(MOST_AT_ONCE + 8)
+        ]
+        try:
+            await eventually(lambda: held >= MOST_AT_ONCE, within=10)
+            other = msgspec.structs.replace(question(url), namespace="other")
+            assert await hooks.ask(other) == Said(None)
+            assert held == MOST_AT_ONCE
+        finally:
+            free.set()
+        assert await asyncio.gather(*slow) == [Said(None)] * len(slow)
+    del slow
+    assert not hooks._turns
+
+
+async def test_one_that_gets_no_turn_says_who_holds_it_up() -> None:
+    hooks = Webhooks(NOBODY, local=True, patience=0.05)
+    turn = hooks._turns["play"] = asyncio.Semaphore(0)
+    answer = await hooks.ask(question("http://127.0.0.1:1"))
+    assert isinstance(answer, Trouble)
+    assert answer.reason == "Busy"
+    assert "other webhooks of the namespace" in answer.message
+    assert turn.locked()
 
 
 class Gate:
