@@ -9,6 +9,7 @@ from edgewise.domain import CHECK_AUTHORS, Built, Context, Domain, Made, Option
 from edgewise.gameservers import names
 from edgewise.gameservers.admission import webhooks_of_games
 from edgewise.gameservers.autoscaler.controller import GameAutoscalerController
+from edgewise.gameservers.autoscaler.review import Rivals
 from edgewise.gameservers.autoscaler.webhook import Webhooks
 from edgewise.gameservers.counting import ServerCounts
 from edgewise.gameservers.fleet.controller import FleetController
@@ -74,11 +75,14 @@ def build(context: Context) -> Built:
             GameTypeController(metrics=metrics),
             scalers,
         ),
-        webhooks=webhooks_of_games(
-            client,
-            context.namespace,
-            settings,
-            check_authors=bool(context.options[CHECK_AUTHORS.name]),
+        webhooks=(
+            *webhooks_of_games(
+                client,
+                context.namespace,
+                settings,
+                check_authors=bool(context.options[CHECK_AUTHORS.name]),
+            ),
+            Rivals(client, caches.of(GameAutoscaler)).webhook(),
         ),
         replica_tasks=(Task("questions to webhooks of autoscalers", scalers.asking.run),),
         handlers=sdk.handlers(),

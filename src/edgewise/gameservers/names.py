@@ -47,6 +47,8 @@ SIDECAR_STATE = "edgewise-sidecar-state"
 AUDIENCE = "edgewise-game-servers"
 
 POD_SUFFIX = "-pod"
+# Of Allocations that retire many servers. The policy keeps such names for the operator.
+RETIRING_SUFFIX = ".retired"
 
 
 def pod_of(server: str) -> str:
@@ -70,4 +72,4 @@ def server_name(fleet: str, number: int) -> str:
 
 def retiring(server: str) -> str:
     """The Allocation that retires a server and others, of which it is the first."""
-    return f"{server}.retired"
+    return f"{server}{RETIRING_SUFFIX}"

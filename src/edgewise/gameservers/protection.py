@@ -138,7 +138,9 @@ ALLOCATIONS = _policy(
             {
                 "name": "not-of-a-match",
                 "expression": "request.operation != 'CREATE' || has(object.spec.retires) || "
-                "(has(object.spec.retired) && object.spec.retired)",
+                "(has(object.spec.retired) && object.spec.retired) || "
+                # Who took the name of a list would keep a fleet from shrinking.
+                f"object.metadata.name.endsWith('{names.RETIRING_SUFFIX}')",
             },
         ],
         "validations": [
@@ -153,8 +155,9 @@ ALLOCATIONS = _policy(
             {
                 # The operator removes what is retired, with its own rights.
                 "expression": f"request.operation != 'CREATE' || {OPERATOR}",
-                "message": "an Allocation with retired or retires removes game servers: only the "
-                "operator makes one; delete the Server, or set its spec.operation to Retire",
+                "message": "an Allocation with retired or retires, or with a name that ends in "
+                f"{names.RETIRING_SUFFIX}, removes game servers: only the operator makes one; "
+                "delete the Server, or set its spec.operation to Retire",
                 "reason": "Forbidden",
             },
         ],

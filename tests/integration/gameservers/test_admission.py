@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgewise.api.games import Fleet, GameType, Server
+from edgewise.api.games import Fleet, GameAutoscaler, GameType, Server
 from edgewise.gameservers.admission import webhooks_of_games
 from edgewise.gameservers.domain import GAMESERVERS
 from edgewise.gameservers.names import OPERATOR_ACCOUNT, OPERATOR_USER
@@ -37,6 +37,7 @@ POWERFUL: dict[str, Any] = {
     "serviceAccountName": "boss",
 }
 MASTERS = "system:masters"
+KINDS: tuple[type[Object], ...] = (Server, Fleet, GameType, GameAutoscaler)
 OURS = f"system:serviceaccount:{NAMESPACE}:{OPERATOR_ACCOUNT}"
 
 
@@ -105,7 +106,7 @@ class Scene:
         dry_run: bool = False,
     ) -> None:
         """Without an apiVersion it is a change, else a new object."""
-        kind = {each.KIND.kind: each for each in (Server, Fleet, GameType)}[manifest["kind"]]
+        kind = {each.KIND.kind: each for each in KINDS}[manifest["kind"]]
         new = "apiVersion" in manifest
         path = kind.KIND.path(self.namespace, None if new else manifest["metadata"]["name"])
         headers = {} if who == "admin" else {"Impersonate-User": who}
@@ -162,7 +163,7 @@ class Scene:
 
     async def clear(self) -> None:
         """The operators of other tests should not meet what is left."""
-        for kind in (GameType, Fleet, Server):
+        for kind in reversed(KINDS):
             for each in (await self.client.list(kind, self.namespace)).items:
                 name = each.metadata.name
                 with contextlib.suppress(NotFound):
@@ -372,3 +373,35 @@ async def test_the_operator_asks_unless_it_is_told_not_to(
         assert "spec.fleetSpec.spec.pod: eve may not create pods in the namespace" in said
     async with scene.whole_operator(operator_client, check_authors=False):
         await scene.granted("eve", manifest)
+
+
+async def test_a_second_autoscaler_of_a_game_is_refused_while_an_operator_answers(
+    scene: Scene, operator_client: Client
+) -> None:
+    policy = {"type": "buffer", "buffer": {"size": 2}}
+    first, second, other = (
+        new("GameAutoscaler", name, {"gameName": game, "policy": policy})
+        for name, game in (("first", "arena"), ("second", "arena"), ("other", "chess"))
+    )
+    async with scene.whole_operator(operator_client):
+        await scene.write("admin", first)
+
+        async def refused() -> bool:
+            try:
+                await scene.write("admin", second, dry_run=True)
+            except Invalid as error:
+                return "GameAutoscaler first scales arena already" in str(error)
+            return False
+
+        await eventually(refused)
+        with pytest.raises(Invalid, match=r"spec\.gameName: .* delete it first"):
+            await scene.write("admin", second)
+        await scene.write("admin", other)
+        with pytest.raises(Invalid, match="GameAutoscaler first scales arena already"):
+            await scene.write("admin", change("GameAutoscaler", "other", {"gameName": "arena"}))
+        # What else of it changes is nobody's business, and who replaces it deletes it first.
+        await scene.write("admin", change("GameAutoscaler", "first", {"min": 1}))
+        await scene.client.delete(GameAutoscaler, "first", scene.namespace)
+        await scene.write("admin", second)
+    # The condition of the younger one says it, once an operator is there again.
+    await scene.write("admin", first)

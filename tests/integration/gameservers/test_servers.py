@@ -180,6 +180,8 @@ async def test_servers_are_retired_by_nobody_but_the_operator(stage: Stage) -> N
         retiring = {
             "arena-0": AllocationSpec(server_uid=uid, retired=True, fleet="arena"),
             "arena-0.retired": AllocationSpec(retires={"arena-0": uid}, fleet="arena"),
+            # The name of a list that the fleet would need, without a word of retiring.
+            "arena-1.retired": AllocationSpec(server_uid=uid, match="m", fleet="arena"),
         }
         for name, spec in retiring.items():
             with pytest.raises(Forbidden, match="only the operator makes one"):

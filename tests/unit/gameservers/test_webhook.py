@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 import pytest
 from aiohttp import web
 from hypothesis import given
@@ -21,6 +22,7 @@ from edgewise.gameservers.autoscaler.addresses import ForbiddenAddress, Lookups,
 from edgewise.gameservers.autoscaler.asking import Asking
 from edgewise.gameservers.autoscaler.observed import Said, Trouble
 from edgewise.gameservers.autoscaler.webhook import (
+    MOST_AT_ONCE,
     MOST_BYTES,
     Question,
     Webhooks,
@@ -339,6 +341,44 @@ def test_no_bytes_are_a_number_by_accident(body: bytes) -> None:
         assert b"desired_replicas" in body
 
 
+async def test_a_namespace_has_so_many_questions_open_and_no_more() -> None:
+    """Each has a socket of the operator, without which it reaches not even the API server."""
+    free, held = asyncio.Event(), 0
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        nonlocal held
+        if request.path == "/slow":
+            held += 1
+            await free.wait()
+        return web.json_response({"scale": False})
+
+    async with serving(handle) as url:
+        hooks = Webhooks(NOBODY, local=True, patience=20.0)
+        slow = [
+            asyncio.create_task(hooks.ask(question(url, "/slow"))) for _ in range(MOST_AT_ONCE + 8)
+        ]
+        try:
+            await eventually(lambda: held >= MOST_AT_ONCE, within=10)
+            other = msgspec.structs.replace(question(url), namespace="other")
+            assert await hooks.ask(other) == Said(None)
+            assert held == MOST_AT_ONCE
+        finally:
+            free.set()
+        assert await asyncio.gather(*slow) == [Said(None)] * len(slow)
+    del slow
+    assert not hooks._turns
+
+
+async def test_one_that_gets_no_turn_says_who_holds_it_up() -> None:
+    hooks = Webhooks(NOBODY, local=True, patience=0.05)
+    turn = hooks._turns["play"] = asyncio.Semaphore(0)
+    answer = await hooks.ask(question("http://127.0.0.1:1"))
+    assert isinstance(answer, Trouble)
+    assert answer.reason == "Busy"
+    assert "other webhooks of the namespace" in answer.message
+    assert turn.locked()
+
+
 class Gate:
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -370,8 +410,9 @@ async def test_one_question_at_a_time_and_an_answer_once() -> None:
     asking.forget("u1")
 
 
+@pytest.mark.parametrize(("namespaces", "names"), [(1, 100), (100, 4)])
 async def test_names_that_are_never_answered_hold_up_nobody_else(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, namespaces: int, names: int
 ) -> None:
     """Neither the names of another namespace, nor what else waits for a thread."""
     answered, found = threading.Event(), socket.getaddrinfo("127.0.0.1", 80)
@@ -384,9 +425,11 @@ async def test_names_that_are_never_answered_hold_up_nobody_else(
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     lookups = Lookups()
     bad = [
-        asyncio.create_task(lookups.look_up("bad", f"tarpit{number}", 80, socket.AF_INET))
-        for number in range(100)
+        asyncio.create_task(lookups.look_up(f"bad{where}", f"tarpit{name}", 80, socket.AF_INET))
+        for where in range(namespaces)
+        for name in range(names)
     ]
+    await asyncio.sleep(0)  # so that they are first
     try:
         async with asyncio.timeout(5):
             (first, *_) = await lookups.look_up("good", "webhook.example", 80, socket.AF_INET)
@@ -396,7 +439,7 @@ async def test_names_that_are_never_answered_hold_up_nobody_else(
         for task in bad:
             task.cancel()
         await asyncio.wait(bad)
-        again = asyncio.create_task(lookups.look_up("bad", "other.example", 80, socket.AF_INET))
+        again = asyncio.create_task(lookups.look_up("bad0", "other.example", 80, socket.AF_INET))
         await asyncio.sleep(0.05)
         assert not again.done()
     finally:

@@ -20,7 +20,14 @@ from edgewise.gameservers.allocation.apply import AllocationTaken, Writer, line_
 from edgewise.gameservers.allocation.choice import Candidate
 from edgewise.gameservers.allocation.errors import GamesUnreachable, NoServerFree
 from edgewise.gameservers.allocation.idle_servers import IdleServers
-from edgewise.gameservers.allocation.line import Game, check_room, deadline_of, plan_for, wish_of
+from edgewise.gameservers.allocation.line import (
+    Game,
+    check_place,
+    check_room,
+    deadline_of,
+    plan_for,
+    wish_of,
+)
 from edgewise.gameservers.allocation.matches import Matches
 from edgewise.gameservers.allocation.plan import stands
 from edgewise.gameservers.allocation.request import AllocationRequest, Fits, read_selectors
@@ -257,6 +264,7 @@ class Claims:
                 current = await self.writer.read(line_name(key))
                 if current is None:
                     continue
+                check_place(key, current)
                 return Given(current)
             await self._see(own)
             known = self.matches.first(key)

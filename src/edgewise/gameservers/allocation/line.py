@@ -19,7 +19,7 @@ from edgewise.gameservers.allocation.request import (
     Selector,
     read_selectors,
 )
-from edgewise.gameservers.allocation.revisions import MatchKey, Wished, wished
+from edgewise.gameservers.allocation.revisions import MatchKey, Wished, match_of, wished
 from edgewise.runtime.errors import Unacceptable
 from edgewise.workloads.deadlines import moment
 
@@ -126,3 +126,13 @@ def check_room(matches: Matches, key: MatchKey, wish: AllocationRequest) -> None
     else:
         return
     raise NoServerFree(f"no server of {key.game} is free now, and {text}", FULL_SECONDS)
+
+
+def check_place(key: MatchKey, found: Allocation) -> None:
+    """Raise, with a sentence, if what has the name of a match's place in the line is not that."""
+    if found.spec.waiting is None or match_of(found) != key:
+        raise NoServerFree(
+            f"no server of {key.game} is free now, and the place of {key.match} in the line is "
+            f"taken by an Allocation of another hand: delete {found.metadata.name}",
+            FULL_SECONDS,
+        )

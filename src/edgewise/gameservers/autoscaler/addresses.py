@@ -24,8 +24,10 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Where clouds answer with a machine's credentials, besides link-local addresses.
 _METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# Names that are looked up at once, of all autoscalers and of those of one namespace.
-THREADS = 32
+# Names that are looked up at once, of all autoscalers and of those of one namespace. A thread is
+# made when it is needed, and one that waits has 25 kB: 128 namespaces whose names are never
+# answered would be needed to hold up all others.
+THREADS = 512
 MOST_OF_ONE = 4
 _LOW_32 = 0xFFFF_FFFF
 

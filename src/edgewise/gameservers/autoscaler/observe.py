@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from edgewise.api.games import Allocation, GameAutoscaler, GameType
 from edgewise.gameservers.autoscaler.observed import Counts, History, Said, ScalerSeen, Trouble
 from edgewise.kube.objects import Key
@@ -60,8 +62,12 @@ def counts_of(game: GameType, allocations: Cache[Allocation], now: float) -> Cou
 def rival_of(scaler: GameAutoscaler, cache: CacheView) -> str:
     """An older autoscaler of the same game: the oldest acts, and all others say so."""
     others = cache[GameAutoscaler].by(by_game_name, by_game_name(scaler))
-    oldest = min((*others, scaler), key=_age)
+    oldest = in_age_order((*others, scaler))[0]
     return "" if oldest.metadata.uid == scaler.metadata.uid else oldest.metadata.name
+
+
+def in_age_order(scalers: Iterable[GameAutoscaler]) -> list[GameAutoscaler]:
+    return sorted(scalers, key=_age)
 
 
 def _age(scaler: GameAutoscaler) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Iterable
+from weakref import WeakValueDictionary
 
 import aiohttp
 import msgspec
@@ -32,6 +33,9 @@ from edgewise.kube.kinds.endpoints import EndpointSlice
 
 # A webhook that has not answered by then is taken for one that does not answer.
 PATIENCE = 10.0
+# Questions of one namespace that are open at once: each has a socket of the operator, and those
+# to Services ask the API server, too.
+MOST_AT_ONCE = 32
 MOST_BYTES = 4096
 MOST_SLICES = 100
 SERVICE_LABEL = "kubernetes.io/service-name"
@@ -63,12 +67,21 @@ class Webhooks:
         self._local = local
         self._patience = patience
         self._lookups = Lookups()
+        # By namespace, for as long as one of its questions has a turn or waits for one.
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def ask(self, question: Question) -> Said | Trouble:
+        turn = self._turns.setdefault(question.namespace, asyncio.Semaphore(MOST_AT_ONCE))
+        waits = True
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._patience), turn:
+                waits = False
                 body = await self._post(question)
         except TimeoutError:
+            if waits:
+                return Trouble(
+                    "Busy", f"{MOST_AT_ONCE} other webhooks of the namespace do not answer either"
+                )
             return Trouble("TooLate", f"the webhook did not answer within {self._patience:g} s")
         except _Unanswered as error:
             return error.trouble

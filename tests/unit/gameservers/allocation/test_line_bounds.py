@@ -14,7 +14,7 @@ from edgewise.api.games import (
 )
 from edgewise.gameservers.allocation.errors import NoServerFree
 from edgewise.gameservers.allocation.idle_servers import LONGEST_ACKNOWLEDGE, candidate_of
-from edgewise.gameservers.allocation.line import MOST_WAITING, MOST_WISHES, check_room
+from edgewise.gameservers.allocation.line import MOST_WAITING, MOST_WISHES, check_place, check_room
 from edgewise.gameservers.allocation.matches import Matches
 from edgewise.gameservers.allocation.request import (
     MOST_REQUIREMENTS,
@@ -103,3 +103,16 @@ def test_one_that_waits_for_no_match_is_served_by_nobody() -> None:
 def test_a_caller_waits_for_no_game_without_end() -> None:
     spec = ServerSpec(pod={"containers": [{"name": "game"}]}, acknowledge="8760h")
     assert candidate_of(Server.named("s", "play", spec=spec)).acknowledge == LONGEST_ACKNOWLEDGE
+
+
+def test_what_another_hand_put_in_the_place_of_a_match_is_no_answer() -> None:
+    """A caller who waits was told of a server of that name, which there is not."""
+    own = waiting(1)
+    key = MatchKey("arena", "greedy", "m1")
+    check_place(key, own)
+    strangers = (waiting(2), waiting(1, holder="other"))
+    served = waiting(1)
+    served.spec.waiting = None
+    for each in (*strangers, served):
+        with pytest.raises(NoServerFree, match=f"of another hand: delete {each.metadata.name}"):
+            check_place(key, each)
