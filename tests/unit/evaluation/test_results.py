@@ -78,8 +78,11 @@ def test_what_a_stopped_run_wrote_is_kept_and_its_case_is_run_again(folder: RunF
         file.write(b'{"kind":"conn')  # killed while it wrote
     assert [each.seconds for each in folder.records("bare")] == [1, 2]
     assert not folder.is_done("bare")
+    folder.writer("bare").close()  # of a run that could not begin
+    assert [each.seconds for each in folder.records("bare")] == [1, 2]
     put(folder, "bare", [*connects(1), Record(kind=Kind.DONE, at=9)])
     assert folder.is_done("bare")
+    assert [each.seconds for each in folder.records("bare")] == [1, 0]
 
 
 def test_a_run_goes_on_in_its_folder_and_no_other_run_does(folder: RunFolder) -> None:

@@ -164,18 +164,26 @@ class RunFolder:
 
 
 class Writer:
-    """Appends as it goes. What the disk does not take ends the run with a sentence."""
+    """Appends as it goes. What the disk does not take ends the run with a sentence.
+
+    What an unfinished run left there goes with the first record of the next: one that cannot even
+    begin takes nothing away.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._encoder = msgspec.json.Encoder()
         try:
-            self._file = path.open("wb", buffering=0)
+            self._file = path.open("ab", buffering=0)
+            self._left = self._file.tell()
         except OSError as error:
             raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
 
     def keep(self, record: Record) -> None:
         try:
+            if self._left:
+                self._file.truncate(0)
+                self._left = 0
             self._file.write(self._encoder.encode(record) + b"\n")
         except OSError as error:
             raise ResultsError(
