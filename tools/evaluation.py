@@ -1,10 +1,11 @@
 """Write the figures of docs/evaluation.md from docs/evaluation/results.json, and nothing by hand.
 
 They stand between `<!-- figures: KIND RUN… -->` and `<!-- end -->`. A run may be a pattern, such as
-`run-a-1-x1-reuse-*`; what is not stored is left out. Where that leaves nothing, or nothing to
-compare with, a sentence says so. `<!-- figures: picture NAME words -->` shows a picture with these
-words. Results and pictures come from `edgewise bench report --pictures docs/evaluation`; pictures
-that the page does not show are removed. `--check` only says what is stale.
+`run-a-1-x1-reuse-*`; what is not stored is left out, and so is a case that was stopped. Where that
+leaves nothing, or nothing to compare with, a sentence says so. `<!-- figures: picture NAME words
+-->` shows a picture with these words. Results and pictures come from `edgewise bench report
+--pictures docs/evaluation`; pictures that the page does not show are removed. `--check` only says
+what is stale.
 """
 
 import fnmatch
@@ -363,6 +364,16 @@ KINDS: dict[str, Callable[..., str]] = {
 BESIDE_THE_FIRST = ("connect", "recover", "research", "bars")
 
 
+def finished(runs: dict[str, Run]) -> dict[str, Run]:
+    """Without the cases that were stopped: half a trace is another load."""
+    found = {}
+    for name, run in runs.items():
+        cases = {case: each for case, each in run["cases"].items() if each.get("whole", True)}
+        if cases:
+            found[name] = run | {"cases": cases}
+    return found
+
+
 def chosen(kind: str, names: list[str], runs: dict[str, Run]) -> list[Run]:
     """In the order of the page, each once."""
     found: dict[str, Run] = {}
@@ -405,7 +416,7 @@ def main(arguments: list[str]) -> int:
     page = PAGE.read_text()
     results = json.loads(RESULTS.read_text())
     pictures = sorted(each.name for each in PICTURES.glob("*.svg"))
-    now = written(page, results["runs"] | results["benches"], pictures)
+    now = written(page, finished(results["runs"]) | results["benches"], pictures)
     unused = [name for name in pictures if f"(evaluation/{name})" not in now]
     if "--check" not in arguments:
         PAGE.write_text(now)

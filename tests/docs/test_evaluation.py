@@ -162,6 +162,21 @@ def test_a_run_with_nothing_beside_it_is_no_comparison(tmp_path: Path) -> None:
     assert "| 3 times as fast |" not in page.read_text()
 
 
+def test_a_case_that_was_stopped_is_no_figure(tmp_path: Path) -> None:
+    block = "<!-- figures: connect run-a-1-x1 -->\n<!-- end -->\n"
+    stored = results()
+    cases = stored["runs"]["run-a-1-x1"]["cases"]
+    cases["deployment"] |= {"whole": False}
+    page = made(tmp_path, block, stored)
+    assert tool(tmp_path).returncode == 0
+    assert "| `edgewise` | 7 |" in page.read_text()
+    assert "| `deployment` | 7 |" not in page.read_text()
+    stored["runs"] = {"run-a-1-x1": run("three", {"edgewise": case(1) | {"whole": False}})}
+    (tmp_path / FILES[2]).write_text(json.dumps(stored))
+    assert tool(tmp_path).returncode == 0
+    assert "No run of this is stored." in page.read_text()
+
+
 def test_a_picture_is_shown_with_its_words_and_what_is_not_shown_goes(tmp_path: Path) -> None:
     block = "<!-- figures: picture run-* How long -->\n<!-- end -->\n"
     page = made(tmp_path, block, {"runs": {}, "benches": {}})

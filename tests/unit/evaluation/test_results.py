@@ -162,6 +162,15 @@ def test_a_folder_with_other_files_is_not_used(tmp_path: Path) -> None:
         RunFolder(tmp_path).begin(TOLD, TRACE)
 
 
+def test_a_run_that_found_no_room_begins_once_there_is_some(tmp_path: Path) -> None:
+    for name in ("trace.jsonl", "about.part"):
+        (tmp_path / name).write_bytes(TRACE[:99])
+    made = RunFolder(tmp_path)
+    made.begin(TOLD, TRACE)
+    assert made.about() == TOLD
+    assert (made.path / "trace.jsonl").read_bytes() == TRACE
+
+
 def test_a_disk_without_room_is_told_in_a_sentence() -> None:
     writer = Writer(Path("/dev/full"))
     with pytest.raises(ResultsError, match="No space left on device; what is there is kept"):

@@ -24,6 +24,9 @@ from edgewise.bench.evaluation.records import Kind, Record
 
 FORMAT = 1
 ABOUT = "about.json"
+TRACE = "trace.jsonl"
+# Of a run that found no room on the disk when it began.
+UNFINISHED = {TRACE, "about.part"}
 
 
 class ResultsError(Exception):
@@ -118,16 +121,16 @@ class RunFolder:
             if (self.path / ABOUT).exists():
                 self._check_same(told, trace)
                 return
-            if any(self.path.iterdir()):
+            if {each.name for each in self.path.iterdir()} - UNFINISHED:
                 raise ResultsError(f"{self.path} holds other files: name an empty folder")
-            (self.path / "trace.jsonl").write_bytes(trace)
+            (self.path / TRACE).write_bytes(trace)
             _write(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(told)))
         except OSError as error:
             raise ResultsError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _check_same(self, told: About, trace: bytes) -> None:
         before = read_about(self.path / ABOUT)
-        if before.options != told.options or (self.path / "trace.jsonl").read_bytes() != trace:
+        if before.options != told.options or (self.path / TRACE).read_bytes() != trace:
             raise ResultsError(
                 f"{self.path} is of another run ({before.command}): name another folder"
             )
