@@ -207,6 +207,8 @@ def weights(bench: Run) -> str:
         for name, grown in (("memory_mb", "memory"), ("descriptors", "descriptors")):
             row += [shown(each["programs"].get(program, {}).get(name)) for each in found]
             row.append(shown(growth[grown].get(program)))
+        if kinds := growth.get("kinds", {}).get(program):
+            row[-1] += f" ({', '.join(f'{kind} {more:+}' for kind, more in kinds.items())})"
         rows.append(row)
     return table(head, rows)
 

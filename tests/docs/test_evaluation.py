@@ -85,7 +85,11 @@ def results() -> dict[str, Any]:
         "steps": {"join": 400},
         "violations": [],
         "weights": [weighed(0, 60), weighed(600, 70), weighed(3600, 77)],
-        "growth": {"memory": {"operator": 1.1}, "descriptors": {"operator": 0}},
+        "growth": {
+            "memory": {"operator": 1.1},
+            "descriptors": {"operator": 0},
+            "kinds": {"operator": {"pipe": 1, "tcp": -1}},
+        },
     }
     about = run("edgewise bench soak --minutes 60", {})["about"]
     return {
@@ -129,7 +133,7 @@ def test_the_page_takes_all_runs_that_the_evaluation_has(tmp_path: Path) -> None
         "| 5.7, reuse from 0 to 40 s |",
         "| 3 times as fast, 3 clusters | 0.5 |",
         "| `deployment` | trace `b`, seed 1, 10 times as fast | 7 | 2 |",
-        "| operator | 60 | 70 | 77 | 1.1 | 30 | 30 | 30 | 0 |",
+        "| operator | 60 | 70 | 77 | 1.1 | 30 | 30 | 30 | 0 (pipe +1, tcp -1) |",
         "| **violations** | 0 |",
         "| `edgewise bench join` | `c0ffee` |",
     ):
