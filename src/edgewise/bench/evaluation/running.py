@@ -69,7 +69,13 @@ class TraceRun:
     async def run(self) -> None:
         # Else every client waits while Python looks for garbage among all that was imported.
         end = put_old_objects_aside()
-        gc.collect()
+        try:
+            gc.collect()
+            await self._all_events()
+        finally:
+            end()
+
+    async def _all_events(self) -> None:
         self._began = time.perf_counter()
         try:
             async with asyncio.TaskGroup() as self._tasks:
@@ -93,7 +99,6 @@ class TraceRun:
             for visitor, task, _ in self._visitors.values():
                 task.cancel()
                 await visitor.leave()
-            end()
 
     async def _happens(self, event: Event) -> None:
         """Begins it; nothing here waits for an answer."""
