@@ -63,9 +63,10 @@ def needs(run: Run, *cases: str) -> None:
 def latency(key: str, run: Run, *with_options: Run) -> str:
     """Of all cases, and of Edgewise with options that the other cases do not have."""
     floor = run["cases"].get("bare", {}).get(key, {}).get("p50")
+    options = run["about"]["options"]
     found = [(f"`{case}`", each[key]) for case, each in cases_of(run)]
     ours = [
-        (f"`edgewise`, {words(each['about']['options'])}", each["cases"]["edgewise"][key])
+        (f"`edgewise`, {words(each['about']['options'], options)}", each["cases"]["edgewise"][key])
         for each in with_edgewise(*with_options)
     ]
     rows = []
@@ -143,14 +144,15 @@ def variants(*runs: Run) -> str:
         numbers = [shown(found["connect_s"].get(name)) for name in SHARES]
         numbers += [shown(found["recover_s"].get(name)) for name in ("p50", "max")]
         numbers += [shown(found["memory_mb"].get("mean")), shown(found["cpu_percent"].get("mean"))]
-        rows.append([words(run["about"]["options"]), *numbers])
+        rows.append([words(run["about"]["options"], compared[0]["about"]["options"]), *numbers])
     head = ["`edgewise` with", *(f"connect {name}, s" for name in SHARES), "recover p50, s", "max"]
     return table([*head, "pods, MB", "pods, % of a core"], rows)
 
 
-def words(options: Run) -> str:
+def words(options: Run, beside: Run | None = None) -> str:
+    """What sets it apart; `beside` a run that was as fast, that is nothing to be said."""
     said = []
-    if options["speed"] != 1:
+    if options["speed"] != (beside["speed"] if beside else 1):
         said.append(f"{shown(options['speed'])} times as fast")
     if options["clusters"] > 1:
         said.append(f"{options['clusters']} clusters")
@@ -319,7 +321,7 @@ def bars(run: Run, *with_options: Run) -> str:
         ours, options = each["cases"]["edgewise"], each["about"]["options"]
         # Nobody who starts a pod for a client is as fast as the fastest who find one.
         shares = SHARES if options["warm"] else SHARES[1:]
-        name = words(options) if options["warm"] else "no warm pods"
+        name = words(options, run["about"]["options"]) if options["warm"] else "no warm pods"
         for word, key in LATENCIES.items():
             lower = [s for s in shares if all(ours[key][s] < base[key][s] for base in baselines)]
             missed = [s for s in shares if s not in lower]

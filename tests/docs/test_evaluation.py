@@ -131,14 +131,14 @@ def test_the_page_takes_all_runs_that_the_evaluation_has(tmp_path: Path) -> None
         "| connect, 3 warm pods: below both baselines | p5, p50, p80, p95, max |  |",
         "| `edgewise`, 3 warm pods | 7 | 0 | 0.5 |",
         "| 5.7, reuse from 0 to 40 s |",
-        "| 3 times as fast, 3 clusters | 0.5 |",
+        "| 3 clusters | 0.5 |",
         "| `deployment` | trace `b`, seed 1, 10 times as fast | 7 | 2 |",
         "| operator | 60 | 70 | 77 | 1.1 | 30 | 30 | 30 | 0 (pipe +1, tcp -1) |",
         "| **violations** | 0 |",
         "| `edgewise bench join` | `c0ffee` |",
     ):
         assert line in text
-    assert text.index(", reuse for 5 s |") < text.index(", reuse for 40 s |")
+    assert text.index("| reuse for 5 s |") < text.index("| reuse for 40 s |")
     assert check(tmp_path).returncode == 0
 
 
@@ -158,12 +158,12 @@ def test_a_run_with_nothing_beside_it_is_no_comparison(tmp_path: Path) -> None:
     stored = results()
     page = made(tmp_path, block, stored)
     assert tool(tmp_path).returncode == 0
-    assert "| 3 times as fast |" in page.read_text()
+    assert "| nothing of that |" in page.read_text()
     stored["runs"] = {"run-a-1-x3": stored["runs"]["run-a-1-x3"]}
     (tmp_path / FILES[2]).write_text(json.dumps(stored))
     assert tool(tmp_path).returncode == 0
     assert "No run of this is stored." in page.read_text()
-    assert "| 3 times as fast |" not in page.read_text()
+    assert "| nothing of that |" not in page.read_text()
 
 
 def test_a_case_that_was_stopped_is_no_figure(tmp_path: Path) -> None:
