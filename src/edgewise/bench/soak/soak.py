@@ -70,7 +70,7 @@ class Soak:
         *,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """After `idle_seconds` without anybody, connections that nobody needs are closed."""
+        """`idle_seconds` pass before each weighing, so that kept connections are closed by then."""
         self._stage = stage
         self._acts = acts
         self._check = check
