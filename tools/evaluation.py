@@ -1,10 +1,11 @@
 """Write the figures of docs/evaluation.md from docs/evaluation/results.json, and nothing by hand.
 
 They stand between `<!-- figures: KIND RUN… -->` and `<!-- end -->`. A run may be a pattern, such as
-`run-a-1-x1-reuse-*`; what is not stored is left out. Where that leaves nothing, or nothing to
-compare with, a sentence says so. `<!-- figures: picture NAME words -->` shows a picture with these
-words. Results and pictures come from `edgewise bench report --pictures docs/evaluation`; pictures
-that the page does not show are removed. `--check` only says what is stale.
+`run-a-1-x1-reuse-*`; what is not stored is left out, and so is a case that was stopped. Where that
+leaves nothing, or nothing to compare with, a sentence says so. `<!-- figures: picture NAME words
+-->` shows a picture with these words. Results and pictures come from `edgewise bench report
+--pictures docs/evaluation`; pictures that the page does not show are removed. `--check` only says
+what is stale.
 """
 
 import fnmatch
@@ -62,9 +63,10 @@ def needs(run: Run, *cases: str) -> None:
 def latency(key: str, run: Run, *with_options: Run) -> str:
     """Of all cases, and of Edgewise with options that the other cases do not have."""
     floor = run["cases"].get("bare", {}).get(key, {}).get("p50")
+    options = run["about"]["options"]
     found = [(f"`{case}`", each[key]) for case, each in cases_of(run)]
     ours = [
-        (f"`edgewise`, {words(each['about']['options'])}", each["cases"]["edgewise"][key])
+        (f"`edgewise`, {words(each['about']['options'], options)}", each["cases"]["edgewise"][key])
         for each in with_edgewise(*with_options)
     ]
     rows = []
@@ -142,14 +144,15 @@ def variants(*runs: Run) -> str:
         numbers = [shown(found["connect_s"].get(name)) for name in SHARES]
         numbers += [shown(found["recover_s"].get(name)) for name in ("p50", "max")]
         numbers += [shown(found["memory_mb"].get("mean")), shown(found["cpu_percent"].get("mean"))]
-        rows.append([words(run["about"]["options"]), *numbers])
+        rows.append([words(run["about"]["options"], compared[0]["about"]["options"]), *numbers])
     head = ["`edgewise` with", *(f"connect {name}, s" for name in SHARES), "recover p50, s", "max"]
     return table([*head, "pods, MB", "pods, % of a core"], rows)
 
 
-def words(options: Run) -> str:
+def words(options: Run, beside: Run | None = None) -> str:
+    """What sets it apart; `beside` a run that was as fast, that is nothing to be said."""
     said = []
-    if options["speed"] != 1:
+    if options["speed"] != (beside["speed"] if beside else 1):
         said.append(f"{shown(options['speed'])} times as fast")
     if options["clusters"] > 1:
         said.append(f"{options['clusters']} clusters")
@@ -206,6 +209,8 @@ def weights(bench: Run) -> str:
         for name, grown in (("memory_mb", "memory"), ("descriptors", "descriptors")):
             row += [shown(each["programs"].get(program, {}).get(name)) for each in found]
             row.append(shown(growth[grown].get(program)))
+        if kinds := growth.get("kinds", {}).get(program):
+            row[-1] += f" ({', '.join(f'{kind} {more:+}' for kind, more in kinds.items())})"
         rows.append(row)
     return table(head, rows)
 
@@ -316,7 +321,7 @@ def bars(run: Run, *with_options: Run) -> str:
         ours, options = each["cases"]["edgewise"], each["about"]["options"]
         # Nobody who starts a pod for a client is as fast as the fastest who find one.
         shares = SHARES if options["warm"] else SHARES[1:]
-        name = words(options) if options["warm"] else "no warm pods"
+        name = words(options, run["about"]["options"]) if options["warm"] else "no warm pods"
         for word, key in LATENCIES.items():
             lower = [s for s in shares if all(ours[key][s] < base[key][s] for base in baselines)]
             missed = [s for s in shares if s not in lower]
@@ -363,6 +368,16 @@ KINDS: dict[str, Callable[..., str]] = {
 BESIDE_THE_FIRST = ("connect", "recover", "research", "bars")
 
 
+def finished(runs: dict[str, Run]) -> dict[str, Run]:
+    """Without the cases that were stopped: half a trace is another load."""
+    found = {}
+    for name, run in runs.items():
+        cases = {case: each for case, each in run["cases"].items() if each.get("whole", True)}
+        if cases:
+            found[name] = run | {"cases": cases}
+    return found
+
+
 def chosen(kind: str, names: list[str], runs: dict[str, Run]) -> list[Run]:
     """In the order of the page, each once."""
     found: dict[str, Run] = {}
@@ -405,7 +420,7 @@ def main(arguments: list[str]) -> int:
     page = PAGE.read_text()
     results = json.loads(RESULTS.read_text())
     pictures = sorted(each.name for each in PICTURES.glob("*.svg"))
-    now = written(page, results["runs"] | results["benches"], pictures)
+    now = written(page, finished(results["runs"]) | results["benches"], pictures)
     unused = [name for name in pictures if f"(evaluation/{name})" not in now]
     if "--check" not in arguments:
         PAGE.write_text(now)

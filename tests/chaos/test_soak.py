@@ -14,6 +14,7 @@ import pytest
 
 from edgewise.bench.soak.plan import TROUBLES, planned
 from edgewise.bench.soak.soak import Soak, Stage
+from edgewise.bench.soak.weighing import IDLE_SECONDS
 from edgewise.cli.bench.soak import wrong
 from edgewise.domain import install_domains
 from edgewise.local.clusters import LocalCluster
@@ -44,10 +45,14 @@ async def test_everything_is_as_it_should_be_after_a_soak(cluster: LocalCluster)
         async with running_platform(cluster) as platform:
             assert platform.gateway is not None
             stage = Stage(cluster, client, platform, platform.gateway, PYTHON_IMAGE)
-            soak = Soak(stage, acts, wrong, print)
+            soak = Soak(stage, acts, wrong, print, idle_seconds=IDLE_SECONDS if LONG else 0)
             await soak.run()
     figures = soak.figures()
     assert figures["whole"]
     assert figures["violations"] == []
     assert figures["steps"].keys() >= TROUBLES.keys()
-    assert figures["growth"]["routes"] == figures["growth"]["ports"] == 0
+    grown = figures["growth"]
+    assert grown["routes"] == grown["ports"] == 0
+    if LONG:  # else it is not waited for until idle connections are closed
+        ours = {name: grown["kinds"].get(name, {}) for name in ("operator", "gateway", "envoy")}
+        assert ours == {"operator": {}, "gateway": {}, "envoy": {}}

@@ -85,16 +85,21 @@ def results() -> dict[str, Any]:
         "steps": {"join": 400},
         "violations": [],
         "weights": [weighed(0, 60), weighed(600, 70), weighed(3600, 77)],
-        "growth": {"memory": {"operator": 1.1}, "descriptors": {"operator": 0}},
+        "growth": {
+            "memory": {"operator": 1.1},
+            "descriptors": {"operator": 0},
+            "kinds": {"operator": {"pipe": 1, "tcp": -1}},
+        },
     }
     about = run("edgewise bench soak --minutes 60", {})["about"]
     return {
         "runs": {
             "run-a-1-x1": run("three", four | {"bare": case(0.9) | {"command": "floor"}}),
             "run-a-1-x1-warm-3": run("warm", ours, warm=3),
-            "run-a-1-x1-reuse-40": run("forty", ours, reuse_seconds=40),
-            "run-a-1-x1-reuse-5": run("five", ours, reuse_seconds=5),
-            "run-a-1-x1-3-clusters": run("clusters", ours, clusters=3),
+            "run-a-1-x3": run("fast", four | {"bare": case(0.9)}, speed=3.0),
+            "run-a-1-x3-reuse-40": run("forty", ours, speed=3.0, reuse_seconds=40),
+            "run-a-1-x3-reuse-5": run("five", ours, speed=3.0, reuse_seconds=5),
+            "run-a-1-x3-3-clusters": run("clusters", ours, speed=3.0, clusters=3),
             "run-b-1-x10": run("other", four, trace="b", speed=10.0),
         },
         "benches": {
@@ -128,7 +133,7 @@ def test_the_page_takes_all_runs_that_the_evaluation_has(tmp_path: Path) -> None
         "| 5.7, reuse from 0 to 40 s |",
         "| 3 clusters | 0.5 |",
         "| `deployment` | trace `b`, seed 1, 10 times as fast | 7 | 2 |",
-        "| operator | 60 | 70 | 77 | 1.1 | 30 | 30 | 30 | 0 |",
+        "| operator | 60 | 70 | 77 | 1.1 | 30 | 30 | 30 | 0 (pipe +1, tcp -1) |",
         "| **violations** | 0 |",
         "| `edgewise bench join` | `c0ffee` |",
     ):
@@ -149,16 +154,31 @@ def test_what_no_run_has_is_said_and_no_number_stays(tmp_path: Path) -> None:
 
 
 def test_a_run_with_nothing_beside_it_is_no_comparison(tmp_path: Path) -> None:
-    block = "<!-- figures: variants run-a-1-x1 run-a-1-x1-reuse-* -->\n<!-- end -->\n"
+    block = "<!-- figures: variants run-a-1-x3 run-a-1-x3-reuse-* -->\n<!-- end -->\n"
     stored = results()
     page = made(tmp_path, block, stored)
     assert tool(tmp_path).returncode == 0
     assert "| nothing of that |" in page.read_text()
-    stored["runs"] = {"run-a-1-x1": stored["runs"]["run-a-1-x1"]}
+    stored["runs"] = {"run-a-1-x3": stored["runs"]["run-a-1-x3"]}
     (tmp_path / FILES[2]).write_text(json.dumps(stored))
     assert tool(tmp_path).returncode == 0
     assert "No run of this is stored." in page.read_text()
     assert "| nothing of that |" not in page.read_text()
+
+
+def test_a_case_that_was_stopped_is_no_figure(tmp_path: Path) -> None:
+    block = "<!-- figures: connect run-a-1-x1 -->\n<!-- end -->\n"
+    stored = results()
+    cases = stored["runs"]["run-a-1-x1"]["cases"]
+    cases["deployment"] |= {"whole": False}
+    page = made(tmp_path, block, stored)
+    assert tool(tmp_path).returncode == 0
+    assert "| `edgewise` | 7 |" in page.read_text()
+    assert "| `deployment` | 7 |" not in page.read_text()
+    stored["runs"] = {"run-a-1-x1": run("three", {"edgewise": case(1) | {"whole": False}})}
+    (tmp_path / FILES[2]).write_text(json.dumps(stored))
+    assert tool(tmp_path).returncode == 0
+    assert "No run of this is stored." in page.read_text()
 
 
 def test_a_picture_is_shown_with_its_words_and_what_is_not_shown_goes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from edgewise.bench.evaluation.evaluation import CaseName
 from edgewise.bench.evaluation.generating import generated
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.results import ResultsError, RunFolder, about, store
@@ -89,7 +90,8 @@ def test_a_report_needs_results_and_tells_every_figure_for_programs_too(
     assert sorted(told["pictures"]) == sorted(each.name for each in pictures.glob("*.svg"))
     figures = json.loads((pictures / "results.json").read_text())
     assert figures == json.loads(Path(told["results"]).read_text())
-    assert figures["runs"]["run-a"]["cases"]["edgewise"]["connect_s"]["p50"] == 0.5
+    case = figures["runs"]["run-a"]["cases"]["edgewise"]
+    assert (case["connect_s"]["p50"], case["whole"]) == (0.5, False)
     assert figures["benches"]["soak"]["figures"] == {"violations": []}
 
 
@@ -113,6 +115,37 @@ def test_cases_that_are_stored_are_told_in_columns_and_as_json(results: Path) ->
     assert Path(told["report"]).exists()
     lines = [line.split() for line in done.stderr.splitlines()]
     assert ["edgewise", "1", *["0.5"] * 4, "1", "2", "2", "0", "–"] in lines
+
+
+def test_cases_run_one_after_another_and_the_time_to_the_end_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[str] = []
+
+    def measured(name: str, _grounds: object, folder: RunFolder, *_: object) -> None:
+        if name == "bare" and "bare" not in ran:
+            ran.append(name)
+            raise KeyboardInterrupt
+        ran.append(name)
+        writer = folder.writer(name)
+        writer.keep(Record(kind=Kind.DONE, at=180))
+        writer.close()
+
+    monkeypatch.setattr(run, "run_one", measured)
+    monkeypatch.setattr(run, "python_image", lambda _progress: None)
+    storing.begin()
+    words = ["--case", "all", "--trace", "a", "--speed", "10"]
+    stopped = CliRunner().invoke(run.app, words)
+    told = [line for line in stopped.stderr.splitlines() if "to the end of all cases" in line]
+    # Three minutes of each trace, and the time that its clusters take.
+    assert told == [
+        f"{name}: about {minutes} min to the end of all cases"
+        for name, minutes in zip(CaseName, (15, 11, 8, 4), strict=True)
+    ]
+    again = CliRunner().invoke(run.app, words)
+    assert again.exit_code == 0, again.output
+    assert ran == [*CaseName, "bare"]
+    assert "edgewise: stored already in" in again.stderr
 
 
 def test_a_bench_with_other_options_is_another_one_on_the_page(results: Path) -> None:

@@ -78,8 +78,11 @@ def test_what_a_stopped_run_wrote_is_kept_and_its_case_is_run_again(folder: RunF
         file.write(b'{"kind":"conn')  # killed while it wrote
     assert [each.seconds for each in folder.records("bare")] == [1, 2]
     assert not folder.is_done("bare")
+    folder.writer("bare").close()  # of a run that could not begin
+    assert [each.seconds for each in folder.records("bare")] == [1, 2]
     put(folder, "bare", [*connects(1), Record(kind=Kind.DONE, at=9)])
     assert folder.is_done("bare")
+    assert [each.seconds for each in folder.records("bare")] == [1, 0]
 
 
 def test_a_run_goes_on_in_its_folder_and_no_other_run_does(folder: RunFolder) -> None:
@@ -157,6 +160,15 @@ def test_a_folder_with_other_files_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").touch()
     with pytest.raises(ResultsError, match="holds other files"):
         RunFolder(tmp_path).begin(TOLD, TRACE)
+
+
+def test_a_run_that_found_no_room_begins_once_there_is_some(tmp_path: Path) -> None:
+    for name in ("trace.jsonl", "about.part"):
+        (tmp_path / name).write_bytes(TRACE[:99])
+    made = RunFolder(tmp_path)
+    made.begin(TOLD, TRACE)
+    assert made.about() == TOLD
+    assert (made.path / "trace.jsonl").read_bytes() == TRACE
 
 
 def test_a_disk_without_room_is_told_in_a_sentence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -35,11 +36,16 @@ class Cluster:
         self.deleted: list[str] = []
         self.pods: dict[str, int] = {}
         self.slow = slow
+        self.looked_at: set[bool] = set()  # by a collection of garbage that would begin at a join
 
     async def delete(self, _kind: Any, pod: str, _namespace: str, *, grace_seconds: int) -> None:
         assert grace_seconds == 0
         self.deleted.append(pod)
         raise NotFound(404)  # somebody else was faster: the pod is gone all the same
+
+
+def is_looked_at(found: object) -> bool:
+    return any(each is found for each in gc.get_objects())
 
 
 class Serving(Case):
@@ -54,6 +60,7 @@ class Serving(Case):
 
     async def join(self, session: str, client: str) -> None:
         self._cluster.did.append(f"join {client}")
+        self._cluster.looked_at.add(is_looked_at(self._cluster))
         await asyncio.sleep(self._cluster.slow)
 
     async def lost(self, session: str, client: str) -> None:
@@ -132,6 +139,9 @@ async def test_everybody_comes_is_lost_comes_back_and_leaves() -> None:
     assert cluster.did[-1] == "delete s1"
     assert {"leave c1", "leave c2", "leave c3", "goodbye c2"} <= set(cluster.did)
     assert len(of(kept, Kind.EVENT)) == len(EVENTS)
+    # While events are due, nothing is looked through that was there before.
+    assert cluster.looked_at == {False}
+    assert is_looked_at(cluster)
 
 
 async def test_the_same_client_loses_its_pod_in_every_run() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from edgewise.bench.soak.plan import (
     Do,
     planned,
 )
-from edgewise.bench.soak.weighing import Held, Weight, growth
+from edgewise.bench.soak.weighing import Held, Weight, growth, weight_at_rest
 
 HOUR = 3600.0
 
@@ -69,12 +71,53 @@ def test_programs_that_are_weighed_in_the_end_have_run_for_a_while() -> None:
     assert last <= 0.55 * act.seconds
 
 
+def weight(routes: int = 0, ports: int = 0, **programs: Held) -> Weight:
+    return Weight(programs=programs, routes=routes, ports=ports)
+
+
 def test_growth_is_a_ratio_of_memory_and_a_difference_of_all_else() -> None:
-    before = Weight(programs={"operator": Held(50.0, 20), "gone": Held(1, 1)}, routes=0, ports=1)
-    after = Weight(programs={"operator": Held(55.0, 22), "new": Held(1, 1)}, routes=3, ports=1)
+    before = weight(ports=1, operator=Held(50.0, 20, {"tcp": 19, "pipe": 1}), gone=Held(1, 1))
+    after = weight(3, 1, operator=Held(55.0, 22, {"tcp": 19, "file": 3}), new=Held(1, 1))
     assert growth(before, after) == {
         "memory": {"operator": 1.1},
         "descriptors": {"operator": 2},
+        "kinds": {"operator": {"file": 3, "pipe": -1}},
         "routes": 3,
         "ports": 0,
     }
+
+
+async def test_what_is_weighed_has_nobody_to_serve_no_garbage_and_no_idle_connection() -> None:
+    routes = iter([2, 1, 0, 0])
+    happened: list[tuple[str, float]] = []
+
+    async def look() -> Weight:
+        found = weight(next(routes))
+        happened.append((f"{found.routes} routes", time.monotonic()))
+        return found
+
+    async def collect() -> None:
+        happened.append(("collect", time.monotonic()))
+
+    found = await weight_at_rest(look, collect, settle_seconds=60, idle_seconds=0.2)
+    assert found.routes == 0
+    assert [what for what, _ in happened] == [
+        "2 routes",
+        "1 routes",
+        "0 routes",
+        "collect",
+        "0 routes",
+    ]
+    idle = happened[3][1] - happened[2][1]
+    assert idle >= 0.2
+
+
+async def test_routes_that_stay_are_told_and_not_waited_for() -> None:
+    async def look() -> Weight:
+        return weight(1)
+
+    async def collect() -> None:
+        """There is none."""
+
+    found = await weight_at_rest(look, collect, settle_seconds=0, idle_seconds=0)
+    assert found.routes == 1

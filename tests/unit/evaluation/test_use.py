@@ -8,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
+from edgewise.bench.evaluation import use
 from edgewise.bench.evaluation.records import Record
 from edgewise.bench.evaluation.use import Use
 from edgewise.bench.evaluation.workloads.workload import NAMESPACE
+from edgewise.bench.process_cost import children
 from edgewise.kube.errors import ServerError
 from edgewise.kube.kinds.core import Node, NodeSpec, NodeStatus, ReportedCondition, Taint
 
@@ -46,12 +49,35 @@ class Cluster:
         return msgspec.json.encode({"pods": pods})
 
 
+async def test_all_processes_are_looked_at_once_for_all_programs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes the time of many requests, and the clients are in the same process."""
+    looks: list[None] = []
+
+    def counted() -> dict[int, list[int]]:
+        looks.append(None)
+        return children()
+
+    monkeypatch.setattr(use, "children", counted)
+    kept: asyncio.Queue[Record] = asyncio.Queue()
+    cluster: Any = Cluster()
+    using = Use([cluster], dict.fromkeys(("operator", "gateway"), os.getpid()), lambda: 1.0)
+    keeping = asyncio.create_task(using.keep(60, kept.put_nowait))
+    async with asyncio.timeout(30):
+        sample = await kept.get()
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    assert sample.parts.keys() == {"operator", "gateway"}
+    assert len(looks) == 1
+
+
 async def test_there_is_no_sample_while_a_kubelet_does_not_answer() -> None:
     cluster: Any = Cluster()
     kept: list[Record] = []
-    use = Use([cluster], {"operator": os.getpid()}, lambda: 1.0)
-    await use.begin()
-    keeping = asyncio.create_task(use.keep(0.02, kept.append))
+    using = Use([cluster], {"operator": os.getpid()}, lambda: 1.0)
+    await using.begin()
+    keeping = asyncio.create_task(using.keep(0.02, kept.append))
 
     async def until_asked(times: int) -> None:
         cluster.asked.clear()

@@ -25,6 +25,9 @@ from edgewise.errors import ReadableError
 
 FORMAT = 1
 ABOUT = "about.json"
+TRACE = "trace.jsonl"
+# Of a run that found no room on the disk when it began.
+UNFINISHED = {TRACE, "about.part"}
 
 
 class ResultsError(ReadableError):
@@ -119,16 +122,16 @@ class RunFolder:
             if (self.path / ABOUT).exists():
                 self._check_same(told, trace)
                 return
-            if any(self.path.iterdir()):
+            if {each.name for each in self.path.iterdir()} - UNFINISHED:
                 raise ResultsError(f"{self.path} holds other files: name an empty folder")
-            (self.path / "trace.jsonl").write_bytes(trace)
+            (self.path / TRACE).write_bytes(trace)
             _write(self.path / ABOUT, msgspec.json.format(msgspec.json.encode(told)))
         except OSError as error:
             raise ResultsError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _check_same(self, told: About, trace: bytes) -> None:
         before = read_about(self.path / ABOUT)
-        if before.options != told.options or (self.path / "trace.jsonl").read_bytes() != trace:
+        if before.options != told.options or (self.path / TRACE).read_bytes() != trace:
             raise ResultsError(
                 f"{self.path} is of another run ({before.command}): name another folder"
             )
@@ -165,18 +168,26 @@ class RunFolder:
 
 
 class Writer:
-    """Appends as it goes. What the disk does not take ends the run with a sentence."""
+    """Appends as it goes. What the disk does not take ends the run with a sentence.
+
+    What an unfinished run left there goes with the first record of the next: one that cannot even
+    begin takes nothing away.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._encoder = msgspec.json.Encoder()
         try:
-            self._file = path.open("wb", buffering=0)
+            self._file = path.open("ab", buffering=0)
+            self._left = self._file.tell()
         except OSError as error:
             raise ResultsError(f"{path} cannot be written: {error.strerror}") from None
 
     def keep(self, record: Record) -> None:
         try:
+            if self._left:
+                self._file.truncate(0)
+                self._left = 0
             self._file.write(self._encoder.encode(record) + b"\n")
         except OSError as error:
             raise ResultsError(

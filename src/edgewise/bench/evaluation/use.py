@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from edgewise.bench.evaluation.cases.case import takes_pods
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.workloads.workload import NAMESPACE
-from edgewise.bench.process_cost import cpu_seconds, rss_mb, tree
+from edgewise.bench.process_cost import children, cpu_seconds, rss_mb, tree
 from edgewise.kube.client import Client
 from edgewise.kube.errors import UNREADABLE_JSON, KubeError
 from edgewise.kube.kinds.core import Node
@@ -74,12 +74,13 @@ class Use:
         )
 
     def _all_parts(self) -> dict[str, tuple[float, float]]:
-        return {name: self._part(name, pid) for name, pid in self._parts.items()}
+        started = children() if self._parts else {}
+        return {name: self._part(name, tree(pid, started)) for name, pid in self._parts.items()}
 
-    def _part(self, name: str, pid: int) -> tuple[float, float]:
+    def _part(self, name: str, pids: Sequence[int]) -> tuple[float, float]:
+        """Of a program with what it started: Envoy is the gateway's child."""
         now = time.monotonic()
         try:
-            pids = tree(pid)  # Envoy is the gateway's child
             used, memory = sum(map(cpu_seconds, pids)), sum(map(rss_mb, pids))
         except (OSError, IndexError):
             return 0.0, 0.0  # it has ended: what is left of the run will say why

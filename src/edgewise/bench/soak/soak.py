@@ -18,7 +18,13 @@ import msgspec
 from edgewise.api.sessions import Session
 from edgewise.bench.evaluation.workloads.http import PORT, pod_spec
 from edgewise.bench.soak.plan import Act, Do, Step
-from edgewise.bench.soak.weighing import Weight, growth, weigh
+from edgewise.bench.soak.weighing import (
+    IDLE_SECONDS,
+    Weight,
+    growth,
+    weigh,
+    weight_at_rest,
+)
 from edgewise.errors import ReadableError
 from edgewise.kube.client import Client
 from edgewise.kube.errors import AlreadyExists, KubeError, NotFound
@@ -56,11 +62,21 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class Soak:
-    def __init__(self, stage: Stage, acts: Sequence[Act], check: Check, tell: Tell) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        acts: Sequence[Act],
+        check: Check,
+        tell: Tell,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        """`idle_seconds` pass before each weighing, so that kept connections are closed by then."""
         self._stage = stage
         self._acts = acts
         self._check = check
         self._tell = tell
+        self._idle_seconds = idle_seconds
         self._done: Counter[str] = Counter()
         self._violations: list[str] = []
         self._weights: list[tuple[float, Weight]] = []
@@ -260,18 +276,18 @@ class Soak:
         self._tell(f"{when}: {held}; {weight.routes} routes, {weight.ports} ports")
 
     async def _weight_at_rest(self) -> Weight:
-        """The gateway hears from the API server that the last sessions went, and may have lost its
-        watch just then. Routes that are there after all that time stay for ever."""
+        return await weight_at_rest(
+            lambda: self._insist("to weigh the programs", self._weight),
+            self._collect,
+            settle_seconds=SETTLE_SECONDS,
+            idle_seconds=self._idle_seconds,
+        )
+
+    async def _collect(self) -> None:
         for program in (self._stage.platform.operator, self._stage.gateway):
             with contextlib.suppress(ProcessLookupError):  # weighing it will say that it ended
                 os.kill(program.pid, COLLECT)
         await asyncio.sleep(COLLECT_SECONDS)
-        end = time.monotonic() + SETTLE_SECONDS
-        while True:
-            weight = await self._insist("to weigh the programs", self._weight)
-            if not weight.routes or time.monotonic() > end:
-                return weight
-            await asyncio.sleep(AGAIN_SECONDS)
 
     async def _weight(self) -> Weight:
         return await weigh(self._stage.client, self._pids(), self._stage.platform.gateway_url)
@@ -290,6 +306,9 @@ class Soak:
     # What there is before -----------------------------------------------------------
 
     async def _prepare(self) -> None:
+        # The gateway that is weighed in the end goes on with the Envoy of one that was killed, and
+        # holds a handle of it that the one which started it need not have. So does the first.
+        await _restart(self._stage.gateway)
         with contextlib.suppress(AlreadyExists):
             await self._stage.client.create(Namespace.named(NAMESPACE))
         common = {"timeoutSeconds": 5, "reutilizeTimeoutSeconds": 5, "nodeLossSeconds": 10}

@@ -88,7 +88,10 @@ def all_figures(root: Path) -> dict[str, Any]:
         "runs": {
             run.path.name: {
                 "about": origin(run.about()),
-                "cases": {case: figures_of(run.records(case)) for case in run.cases()},
+                "cases": {
+                    case: {"whole": run.is_done(case)} | figures_of(run.records(case))
+                    for case in run.cases()
+                },
                 "beside": beside_of(run),
             }
             for run in runs(root)
