@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
@@ -208,30 +209,35 @@ class Writer:
     # Rights of a disabled tenant ------------------------------------------------------
 
     async def _suspend(self, order: Suspend, outcome: Outcome) -> None:
-        name = order.namespace.metadata.name
-        for binding in (await self._api.list(RoleBinding, name)).items:
-            if binding.metadata.name == KEPT:
-                continue  # it has the operator in it, and follows its own rule
-            try:
-                if order.suspended:
-                    await self._empty(binding, outcome)
-                else:
-                    await self._fill(binding, outcome)
-            except Forbidden as error:
-                outcome.troubles.append(
-                    f"RoleBinding {name}/{binding.metadata.name} has more rights than an owner, "
-                    f"so it stays as it is: {error}"
-                )
-            except (Invalid, TooLarge) as error:
-                if not order.suspended:
-                    raise
-                # The others are emptied all the same.
-                outcome.troubles.append(
-                    f"RoleBinding {name}/{binding.metadata.name} stays as it is: {error}"
-                )
-        held = "true" if DISABLED in order.namespace.metadata.labels else EARLY
+        meta = order.namespace.metadata
+        # People of the tenant may have made bindings without end. In pages, a pass that ran out of
+        # time has got somewhere, and the next one finds what it did.
+        pages = self._api.pages(RoleBinding, meta.name)
+        async with contextlib.aclosing(pages) as bindings:
+            async for page in bindings:
+                for binding in page:
+                    if binding.metadata.name != KEPT:  # ours follows its own rule
+                        await self._suspend_one(binding, order, outcome)
+        held = "true" if DISABLED in meta.labels else EARLY
         mark = {"metadata": {"annotations": {SUSPENDED: held if order.suspended else None}}}
         await self._api.patch(order.namespace, mark)
+
+    async def _suspend_one(self, binding: RoleBinding, order: Suspend, outcome: Outcome) -> None:
+        try:
+            if order.suspended:
+                await self._empty(binding, outcome)
+            else:
+                await self._fill(binding, outcome)
+        except Forbidden as error:
+            outcome.troubles.append(
+                f"RoleBinding {binding.key} has more rights than an owner, so it stays as it is: "
+                f"{error}"
+            )
+        except (Invalid, TooLarge) as error:
+            if not order.suspended:
+                raise
+            # The others are emptied all the same.
+            outcome.troubles.append(f"RoleBinding {binding.key} stays as it is: {error}")
 
     async def _empty(self, binding: RoleBinding, outcome: Outcome) -> None:
         patch = emptied(binding)

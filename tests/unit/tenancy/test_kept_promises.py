@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
@@ -159,6 +160,7 @@ class Live:
     def __init__(self, *there: Object) -> None:
         self._there = there
         self.deleted: list[tuple[str, str]] = []
+        self.pages_read = 0
 
     async def get(self, kind: type[Object], name: str, namespace: str = "") -> Object:
         for each in self._there:
@@ -169,6 +171,18 @@ class Live:
     async def list(self, kind: type[Object], namespace: str) -> Any:
         found = [each for each in self._there if isinstance(each, kind)]
         return SimpleNamespace(items=[e for e in found if e.metadata.namespace == namespace])
+
+    async def pages(
+        self, kind: type[Object], namespace: str, *, fields: str = "", limit: int
+    ) -> AsyncGenerator[list[Object], None]:
+        """Of thousands that may be there, no more than so many at a time."""
+        found: list[Any] = (await self.list(kind, namespace)).items
+        if fields:
+            assert fields == "status.phase!=Succeeded,status.phase!=Failed"
+            found = [each for each in found if each.status.phase not in ("Succeeded", "Failed")]
+        for begin in range(0, max(1, len(found)), limit):
+            self.pages_read += 1
+            yield found[begin : begin + limit]
 
     async def delete(self, found: Object, *, propagation: str) -> None:
         self.deleted.append((str(found.key), propagation))
@@ -240,6 +254,17 @@ async def test_a_child_that_ends_keeps_of_its_grant(sentence: str) -> None:
     api: Any = Live(*there)
     controller.api = api
     assert await controller._nothing_left("team-x") is released
+
+
+async def test_of_what_a_child_still_has_one_is_looked_at() -> None:
+    there = [ending("team-x"), *(pod("Running") for _ in range(1000))]
+    controller = TenantController(_no_client(), SharedCaches(_no_client()))
+    spaces: Cache[Any] = Cache(Namespace)
+    controller.cache = CacheView("test", {Namespace: spaces})
+    api: Any = Live(*there)
+    controller.api = api
+    assert not await controller._nothing_left("team-x")
+    assert api.pages_read == 1
 
 
 def _no_client() -> Any:
