@@ -94,10 +94,14 @@ class Outcome(msgspec.Struct):
 class Writer:
     def __init__(self, api: Api) -> None:
         self._api = api
+        # Who asks for namespaces, by the parent where they do; read once in a round.
+        self._askers: dict[str, set[str]] = {}
+        self._reading = asyncio.Lock()
 
     async def carry_out(self, orders: Sequence[Order]) -> Outcome:
         """All of one round: they do not depend on each other."""
         outcome = Outcome()
+        self._askers.clear()
         await at_once(AT_ONCE, [self._try(each, outcome) for each in orders])
         return outcome
 
@@ -177,10 +181,16 @@ class Writer:
             )
         labels = found.metadata.labels
         if PARENT in labels:
-            sources = await self._api.list(SubNamespace, labels[PARENT])
-            uids = {each.metadata.uid for each in sources.items}
-            return labels.get(OWNER_UID) in uids
+            return labels.get(OWNER_UID) in await self._asking_in(labels[PARENT])
         return await self._is_there(Tenant, labels.get(TENANT, ""), "", labels.get(TENANT_UID, ""))
+
+    async def _asking_in(self, parent: str) -> set[str]:
+        """One read for all orphans of a parent: a uid that is gone does not come back."""
+        async with self._reading:
+            if parent not in self._askers:
+                found = await self._api.list(SubNamespace, parent)
+                self._askers[parent] = {each.metadata.uid for each in found.items}
+            return self._askers[parent]
 
     async def _is_there(self, kind: type[Object], name: str, namespace: str, uid: str) -> bool:
         try:

@@ -160,7 +160,7 @@ class Live:
     def __init__(self, *there: Object) -> None:
         self._there = there
         self.deleted: list[tuple[str, str]] = []
-        self.pages_read = 0
+        self.pages_read = self.lists = 0
 
     async def get(self, kind: type[Object], name: str, namespace: str = "") -> Object:
         for each in self._there:
@@ -169,6 +169,7 @@ class Live:
         raise NotFound(404, "NotFound", name)
 
     async def list(self, kind: type[Object], namespace: str) -> Any:
+        self.lists += 1
         found = [each for each in self._there if isinstance(each, kind)]
         return SimpleNamespace(items=[e for e in found if e.metadata.namespace == namespace])
 
@@ -218,6 +219,18 @@ async def test_orphans_are_swept_after_a_live_read_in_the_background(sentence: s
     api: Any = Live(*there)
     await Writer(api).carry_out([Sweep(found)])
     assert api.deleted == ([(str(found.key), "Background")] if goes else [])
+
+
+async def test_orphans_of_one_parent_cost_one_live_read() -> None:
+    """A thousand of them would read a thousand SubNamespaces a thousand times."""
+    orphans = [whole(child(source(f"x{number}"), f"team-x{number}")).namespace for number in (1, 2)]
+    api: Any = Live(source())
+    writer = Writer(api)
+    await writer.carry_out([Sweep(orphan) for orphan in (*orphans, CHILD) if orphan is not None])
+    assert sorted(key for key, _ in api.deleted) == ["team-x1", "team-x2"]
+    assert api.lists == 1
+    await writer.carry_out([Sweep(orphans[0])] if orphans[0] is not None else [])
+    assert api.lists == 2  # another round looks again
 
 
 # What a child holds until it is gone ------------------------------------------------------
