@@ -115,16 +115,17 @@ class Api:
         limit: int = PAGE,
     ) -> AsyncGenerator[Sequence[T], None]:
         """A live list, of which no more than a page is held at once."""
+        name = kind.KIND.kind
         whole = self._client.pages(kind, namespace, fields=fields, limit=limit)
         try:
             async with contextlib.aclosing(whole) as pages:
                 async for page in pages:
-                    self._metrics.request("list", kind.KIND.kind, 200)
                     if page.unreadable:
                         raise UnreadableObject(page.unreadable[0])
+                    self._metrics.request("list", name, 200)
                     yield page.items
-        except ApiError as error:
-            self._metrics.request("list", kind.KIND.kind, error.status)
+        except KubeError as error:
+            self._metrics.request("list", name, error.status if isinstance(error, ApiError) else 0)
             raise
 
     # Writing ------------------------------------------------------------------------
