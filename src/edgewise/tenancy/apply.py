@@ -73,7 +73,11 @@ async def at_once(most: int, calls: Iterable[Coroutine[Any, Any, None]]) -> None
         async with places:
             await call
 
-    answers = await asyncio.gather(*(one(each) for each in waiting), return_exceptions=True)
+    try:
+        answers = await asyncio.gather(*(one(each) for each in waiting), return_exceptions=True)
+    finally:
+        for each in waiting:
+            each.close()  # one that had no place yet when we were cut off
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
