@@ -9,9 +9,10 @@ on a cache that is older than its own last write, and nobody ever sleeps until i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -34,7 +35,9 @@ from edgewise.kube.errors import (
 )
 from edgewise.kube.objects import Key, Kind, Object
 from edgewise.kube.paths import object_path
+from edgewise.kube.unreadable import UnreadableObject
 from edgewise.runtime.caching.cache import number
+from edgewise.runtime.caching.reflector import PAGE
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.made_names import MadeNames
 from edgewise.runtime.merge_patch import difference
@@ -102,6 +105,28 @@ class Api:
             kind,
             lambda: self._client.list(kind, namespace, labels=labels, fields=fields, most=most),
         )
+
+    async def pages(
+        self,
+        kind: type[T],
+        namespace: str | None = None,
+        *,
+        fields: str = "",
+        limit: int = PAGE,
+    ) -> AsyncGenerator[Sequence[T], None]:
+        """A live list, of which no more than a page is held at once."""
+        name = kind.KIND.kind
+        whole = self._client.pages(kind, namespace, fields=fields, limit=limit)
+        try:
+            async with contextlib.aclosing(whole) as pages:
+                async for page in pages:
+                    if page.unreadable:
+                        raise UnreadableObject(page.unreadable[0])
+                    self._metrics.request("list", name, 200)
+                    yield page.items
+        except KubeError as error:
+            self._metrics.request("list", name, error.status if isinstance(error, ApiError) else 0)
+            raise
 
     # Writing ------------------------------------------------------------------------
 

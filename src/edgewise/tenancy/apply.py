@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
@@ -72,7 +73,11 @@ async def at_once(most: int, calls: Iterable[Coroutine[Any, Any, None]]) -> None
         async with places:
             await call
 
-    answers = await asyncio.gather(*(one(each) for each in waiting), return_exceptions=True)
+    try:
+        answers = await asyncio.gather(*(one(each) for each in waiting), return_exceptions=True)
+    finally:
+        for each in waiting:
+            each.close()  # one that had no place yet when we were cut off
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
@@ -93,10 +98,14 @@ class Outcome(msgspec.Struct):
 class Writer:
     def __init__(self, api: Api) -> None:
         self._api = api
+        # Who asks for namespaces, by the parent where they do; read once in a round.
+        self._askers: dict[str, set[str]] = {}
+        self._reading = asyncio.Lock()
 
     async def carry_out(self, orders: Sequence[Order]) -> Outcome:
         """All of one round: they do not depend on each other."""
         outcome = Outcome()
+        self._askers.clear()
         await at_once(AT_ONCE, [self._try(each, outcome) for each in orders])
         return outcome
 
@@ -176,10 +185,16 @@ class Writer:
             )
         labels = found.metadata.labels
         if PARENT in labels:
-            sources = await self._api.list(SubNamespace, labels[PARENT])
-            uids = {each.metadata.uid for each in sources.items}
-            return labels.get(OWNER_UID) in uids
+            return labels.get(OWNER_UID) in await self._asking_in(labels[PARENT])
         return await self._is_there(Tenant, labels.get(TENANT, ""), "", labels.get(TENANT_UID, ""))
+
+    async def _asking_in(self, parent: str) -> set[str]:
+        """One read for all orphans of a parent: a uid that is gone does not come back."""
+        async with self._reading:
+            if parent not in self._askers:
+                found = await self._api.list(SubNamespace, parent)
+                self._askers[parent] = {each.metadata.uid for each in found.items}
+            return self._askers[parent]
 
     async def _is_there(self, kind: type[Object], name: str, namespace: str, uid: str) -> bool:
         try:
@@ -208,30 +223,35 @@ class Writer:
     # Rights of a disabled tenant ------------------------------------------------------
 
     async def _suspend(self, order: Suspend, outcome: Outcome) -> None:
-        name = order.namespace.metadata.name
-        for binding in (await self._api.list(RoleBinding, name)).items:
-            if binding.metadata.name == KEPT:
-                continue  # it has the operator in it, and follows its own rule
-            try:
-                if order.suspended:
-                    await self._empty(binding, outcome)
-                else:
-                    await self._fill(binding, outcome)
-            except Forbidden as error:
-                outcome.troubles.append(
-                    f"RoleBinding {name}/{binding.metadata.name} has more rights than an owner, "
-                    f"so it stays as it is: {error}"
-                )
-            except (Invalid, TooLarge) as error:
-                if not order.suspended:
-                    raise
-                # The others are emptied all the same.
-                outcome.troubles.append(
-                    f"RoleBinding {name}/{binding.metadata.name} stays as it is: {error}"
-                )
-        held = "true" if DISABLED in order.namespace.metadata.labels else EARLY
+        meta = order.namespace.metadata
+        # People of the tenant may have made bindings without end. In pages, a pass that ran out of
+        # time has got somewhere, and the next one finds what it did.
+        pages = self._api.pages(RoleBinding, meta.name)
+        async with contextlib.aclosing(pages) as bindings:
+            async for page in bindings:
+                for binding in page:
+                    if binding.metadata.name != KEPT:  # ours follows its own rule
+                        await self._suspend_one(binding, order, outcome)
+        held = "true" if DISABLED in meta.labels else EARLY
         mark = {"metadata": {"annotations": {SUSPENDED: held if order.suspended else None}}}
         await self._api.patch(order.namespace, mark)
+
+    async def _suspend_one(self, binding: RoleBinding, order: Suspend, outcome: Outcome) -> None:
+        try:
+            if order.suspended:
+                await self._empty(binding, outcome)
+            else:
+                await self._fill(binding, outcome)
+        except Forbidden as error:
+            outcome.troubles.append(
+                f"RoleBinding {binding.key} has more rights than an owner, so it stays as it is: "
+                f"{error}"
+            )
+        except (Invalid, TooLarge) as error:
+            if not order.suspended:
+                raise
+            # The others are emptied all the same.
+            outcome.troubles.append(f"RoleBinding {binding.key} stays as it is: {error}")
 
     async def _empty(self, binding: RoleBinding, outcome: Outcome) -> None:
         patch = emptied(binding)

@@ -6,6 +6,7 @@ stand, in one write for each object.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from functools import partial
 
@@ -67,6 +68,7 @@ MOST_ROUNDS = 64
 LOOK_FOR_PODS = 2.0
 # What is inherited could not be looked at: its watch goes on trying, and tells nobody when it can.
 LOOK_AT_ORIGINALS = 5.0
+_RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 _DNS = "kube-dns"
 _SERVED = "kubernetes.io/service-name"
 
@@ -250,10 +252,18 @@ class TenantController(Controller[Tenant]):
         return found.metadata.deleting and not await self._has_pods(child)
 
     async def _has_pods(self, namespace: str) -> bool:
-        pods = (await self.api.list(Pod, namespace)).items
-        if any(pod.status.phase not in ("Succeeded", "Failed") for pod in pods):
-            return True
-        return bool((await self.api.list(PersistentVolumeClaim, namespace)).items)
+        return await self._has(Pod, namespace, _RUNNING) or await self._has(
+            PersistentVolumeClaim, namespace
+        )
+
+    async def _has(self, kind: type[Object], namespace: str, fields: str = "") -> bool:
+        """One is enough to know: there may be thousands, and this is asked every two seconds."""
+        whole = self.api.pages(kind, namespace, fields=fields, limit=1)
+        async with contextlib.aclosing(whole) as pages:
+            async for page in pages:
+                if page:
+                    return True
+        return False
 
     async def _look_for_foreign(self, root: str) -> None:
         for name in list(self._foreign.get(root, ())):

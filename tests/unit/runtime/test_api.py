@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from edgewise.kube.client import Client
+from edgewise.kube.client import Client, Listing
 from edgewise.kube.config import Access
 from edgewise.kube.errors import AlreadyExists, Unreachable
 from edgewise.kube.kinds.core import ConfigMap
 from edgewise.kube.objects import Key, ObjectMeta
+from edgewise.kube.unreadable import Unreadable, UnreadableObject
 from edgewise.runtime.api import Api
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.reconciling import CURRENT, Reconciling
@@ -74,3 +77,41 @@ async def test_a_made_name_is_kept_when_what_has_it_cannot_be_read() -> None:
         CURRENT.reset(token)
     assert [made.metadata.name] == server.made
     assert len(set(server.asked)) == 1
+
+
+class InPages:
+    """Has three objects, a page each; the last one cannot be read."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    async def pages(self, *_: Any, limit: int, **__: Any) -> AsyncGenerator[Any, None]:
+        assert limit == 1
+        for name in ("a", "b"):
+            self.sent += 1
+            yield Listing([ConfigMap.named(name, "shop")], "1")
+        meta = ObjectMeta(name="c", namespace="shop", uid="u", resource_version="1")
+        self.sent += 1
+        yield Listing([], "1", unreadable=[Unreadable(meta, "ConfigMap shop/c does not fit")])
+
+
+async def test_a_live_list_goes_no_further_than_it_is_read() -> None:
+    server: Any = InPages()
+    async with contextlib.aclosing(
+        Api(server, SharedCaches(server)).pages(ConfigMap, "shop", limit=1)
+    ) as pages:
+        assert [each.metadata.name for each in await anext(pages)] == ["a"]
+    assert server.sent == 1
+
+
+async def test_nobody_takes_what_cannot_be_read_in_a_live_list_for_gone() -> None:
+    server: Any = InPages()
+    found: list[str] = []
+
+    async def read() -> None:
+        async for page in Api(server, SharedCaches(server)).pages(ConfigMap, "shop", limit=1):
+            found.extend(each.metadata.name for each in page)
+
+    with pytest.raises(UnreadableObject, match="shop/c does not fit"):
+        await read()
+    assert found == ["a", "b"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from types import SimpleNamespace
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -38,15 +38,22 @@ MOST_BYTES = 262_144
 BOB = RbacSubject(kind="User", name="bob", api_group="rbac.authorization.k8s.io")
 
 
+PAGE = 2
+
+
 class Bindings:
-    """Keeps RoleBindings, and refuses what the API server would."""
+    """Keeps RoleBindings, and refuses what the API server would. A list comes in pages."""
 
     def __init__(self, *bindings: RoleBinding) -> None:
         self.kept = {each.metadata.name: each for each in bindings}
         self.marked: Any = None
+        self.with_subjects: list[int] = []  # when each page was asked for
 
-    async def list(self, *_: Any) -> SimpleNamespace:
-        return SimpleNamespace(items=[*self.kept.values()])
+    async def pages(self, *_: Any) -> AsyncGenerator[list[RoleBinding], None]:
+        found = [*self.kept.values()]
+        for begin in range(0, len(found), PAGE):
+            self.with_subjects.append(sum(bool(each.subjects) for each in self.kept.values()))
+            yield found[begin : begin + PAGE]
 
     async def patch(self, found: Any, body: Any) -> None:
         notes = body["metadata"]["annotations"]
@@ -100,6 +107,14 @@ async def test_subjects_are_kept_and_come_back() -> None:
     assert left(bindings) == {"team": []}
     assert await suspend(bindings, suspended=False) == []
     assert left(bindings) == {"team": ["bob"]}
+
+
+async def test_bindings_without_end_are_emptied_page_by_page() -> None:
+    bindings = Bindings(*(binding(f"team-{number}", BOB) for number in range(3 * PAGE)))
+    assert await suspend(bindings, suspended=True) == []
+    # So no more than a page of them is held at once, and one that is cut off goes on where it was.
+    assert bindings.with_subjects == [3 * PAGE, 2 * PAGE, PAGE]
+    assert not any(left(bindings).values())
 
 
 @pytest.mark.parametrize("forged", ["", "[]", "nonsense", '[{"kind":"Queen","name":"bob"}]'])

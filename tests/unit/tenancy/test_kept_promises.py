@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
@@ -159,6 +160,7 @@ class Live:
     def __init__(self, *there: Object) -> None:
         self._there = there
         self.deleted: list[tuple[str, str]] = []
+        self.pages_read = self.lists = 0
 
     async def get(self, kind: type[Object], name: str, namespace: str = "") -> Object:
         for each in self._there:
@@ -167,8 +169,21 @@ class Live:
         raise NotFound(404, "NotFound", name)
 
     async def list(self, kind: type[Object], namespace: str) -> Any:
+        self.lists += 1
         found = [each for each in self._there if isinstance(each, kind)]
         return SimpleNamespace(items=[e for e in found if e.metadata.namespace == namespace])
+
+    async def pages(
+        self, kind: type[Object], namespace: str, *, fields: str = "", limit: int
+    ) -> AsyncGenerator[list[Object], None]:
+        """Of thousands that may be there, no more than so many at a time."""
+        found: list[Any] = (await self.list(kind, namespace)).items
+        if fields:
+            assert fields == "status.phase!=Succeeded,status.phase!=Failed"
+            found = [each for each in found if each.status.phase not in ("Succeeded", "Failed")]
+        for begin in range(0, max(1, len(found)), limit):
+            self.pages_read += 1
+            yield found[begin : begin + limit]
 
     async def delete(self, found: Object, *, propagation: str) -> None:
         self.deleted.append((str(found.key), propagation))
@@ -206,6 +221,18 @@ async def test_orphans_are_swept_after_a_live_read_in_the_background(sentence: s
     assert api.deleted == ([(str(found.key), "Background")] if goes else [])
 
 
+async def test_orphans_of_one_parent_cost_one_live_read() -> None:
+    """A thousand of them would read a thousand SubNamespaces a thousand times."""
+    orphans = [whole(child(source(f"x{number}"), f"team-x{number}")).namespace for number in (1, 2)]
+    api: Any = Live(source())
+    writer = Writer(api)
+    await writer.carry_out([Sweep(orphan) for orphan in (*orphans, CHILD) if orphan is not None])
+    assert sorted(key for key, _ in api.deleted) == ["team-x1", "team-x2"]
+    assert api.lists == 1
+    await writer.carry_out([Sweep(orphans[0])] if orphans[0] is not None else [])
+    assert api.lists == 2  # another round looks again
+
+
 # What a child holds until it is gone ------------------------------------------------------
 
 
@@ -240,6 +267,17 @@ async def test_a_child_that_ends_keeps_of_its_grant(sentence: str) -> None:
     api: Any = Live(*there)
     controller.api = api
     assert await controller._nothing_left("team-x") is released
+
+
+async def test_of_what_a_child_still_has_one_is_looked_at() -> None:
+    there = [ending("team-x"), *(pod("Running") for _ in range(1000))]
+    controller = TenantController(_no_client(), SharedCaches(_no_client()))
+    spaces: Cache[Any] = Cache(Namespace)
+    controller.cache = CacheView("test", {Namespace: spaces})
+    api: Any = Live(*there)
+    controller.api = api
+    assert not await controller._nothing_left("team-x")
+    assert api.pages_read == 1
 
 
 def _no_client() -> Any:

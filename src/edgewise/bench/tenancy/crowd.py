@@ -10,13 +10,16 @@ from typing import Any
 from edgewise.bench.pacing import at_rate
 from edgewise.bench.process_cost import cpu_seconds, rss_mb
 from edgewise.bench.summary import percentile, ratio, summary
-from edgewise.bench.tenancy.bare import OWNER
+from edgewise.bench.tenancy.bare import OWNER, bare_tenant
 from edgewise.bench.tenancy.stage import NotMeasured, Stage, new_name, timed_together
 from edgewise.kube.client import Client
 from edgewise.kube.errors import KubeError
 from edgewise.kube.kinds.core import ConfigMap, Namespace
 
 FEW = 10
+# Of so many tenants one comes with a twin from a plain client, which says what the cluster alone
+# takes at that moment.
+_ONE_IN = 10
 _GETS, _PATCHES, _AT_ONCE = 2000, 200, 8
 _QUIET = 3.0
 _RESTART_WITHIN = 120.0
@@ -43,19 +46,25 @@ async def crowd(stage: Stage, count: int, rate: float) -> dict[str, Any]:
     async with stage.as_user(OWNER.name) as owner:
         await owner.create(ConfigMap.named("patched", first, data={"a": "0"}))
         before, owners_few = Cost.now(stage), await _owner(stage, owner, first)
-        took, failed = await _arrive(stage, count - FEW - 1, rate)
+        took, twins, failed = await _arrive(stage, count - FEW - 1, rate)
         await stage.at_rest(_RESTART_WITHIN)
         await asyncio.sleep(_QUIET)
         after, owners_many = Cost.now(stage), await _owner(stage, owner, first)
     restart_s, restart_writes = await _restart(stage, count)
     made = max(1, count - FEW - 1)
-    grown = {name: 1024 * (after[name] - before[name]) / made for name in after}
+    # The operator does not see the twins; the others hold as much for them as for tenants.
+    held = {"operator": made}
+    grown = {
+        name: 1024 * (after[name] - before[name]) / held.get(name, made + len(twins))
+        for name in after
+    }
     return {
         "tenants": count,
         "rate": rate,
         "failed": failed,
         "establish_s": summary([*few, *took]),
-        **_tenths(took),
+        **tenths(took),
+        **{f"bare_{name}": value for name, value in tenths(twins).items()},
         "patch_ms": owners_many["patch_ms"],
         "patch_ms_at_10": owners_few["patch_ms"],
         "get_cpu_ms": owners_many["get_cpu_ms"],
@@ -71,7 +80,7 @@ async def crowd(stage: Stage, count: int, rate: float) -> dict[str, Any]:
     }
 
 
-def _tenths(took: list[float]) -> dict[str, float]:
+def tenths(took: list[float]) -> dict[str, float]:
     """In the order in which they came."""
     tenth = max(1, len(took) // 10)
 
@@ -87,27 +96,37 @@ def _tenths(took: list[float]) -> dict[str, float]:
     }
 
 
-async def _arrive(stage: Stage, count: int, rate: float) -> tuple[list[float], int]:
+async def _arrive(stage: Stage, count: int, rate: float) -> tuple[list[float], list[float], int]:
+    """How long each took, and each twin; and how many failed."""
     took = [0.0] * count
+    twins = [0.0] * (count // _ONE_IN)
     failed: list[str] = []
     prefix, loop = new_name(), asyncio.get_running_loop()
     begun = loop.time()
 
-    async def one(number: int) -> None:
-        # From the moment at which it was due: who measures late does not make it look better.
-        due = begun + number / rate
+    async def timed(due: float, made: Awaitable[None], into: list[float], place: int) -> None:
         try:
-            await stage.tenant(f"{prefix}-{number}")
+            await made
         except (KubeError, NotMeasured, TimeoutError) as error:
             failed.append(str(error))
-        took[number] = loop.time() - due
+        # From the moment at which it was due: who measures late does not make it look better.
+        into[place] = loop.time() - due
+
+    async def one(number: int) -> None:
+        due, name = begun + number / rate, f"{prefix}-{number}"
+        ours = timed(due, stage.tenant(name), took, number)
+        if number % _ONE_IN == 0 and number // _ONE_IN < len(twins):
+            twin = bare_tenant(stage.client, f"{name}-bare")
+            await asyncio.gather(ours, timed(due, twin, twins, number // _ONE_IN))
+        else:
+            await ours
         if (number + 1) % 1000 == 0:
             stage.say(f"{number + 1} tenants after {loop.time() - begun:.0f} s")
 
     await at_rate(rate, count, one)
     for error in failed[:5]:
         stage.say(f"failed: {error}")
-    return took, len(failed)
+    return took, twins, len(failed)
 
 
 # What an owner notices ----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Protocol
 
 from edgewise.api.tenancy import GROUP
@@ -63,9 +64,8 @@ async def why_not(client: Client, request: Request, ask: Asks) -> str:
         )
     except NotFound:
         return f"there is no {ref.kind} {ref.name} to give: deny the request, or make the role"
-    questions = list(
-        everything_in(role.rules or (), namespace if isinstance(request, RoleRequest) else "")
-    )
+    where = namespace if isinstance(request, RoleRequest) else ""
+    questions = list(islice(everything_in(role.rules or (), where), MOST_QUESTIONS + 1))
     if len(questions) > MOST_QUESTIONS:
         return f"{ref.kind} {ref.name} holds too much to compare: this needs the verb bind on it"
     missing = await _first_missing(questions, ask)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -69,6 +71,23 @@ async def test_a_role_that_is_not_there_cannot_be_given() -> None:
 async def test_a_role_of_endless_rules_needs_bind(monkeypatch: Any) -> None:
     monkeypatch.setattr(granting, "MOST_QUESTIONS", 2)
     role = Role.named("reader", "acme", rules=RULES)
+    assert "verb bind" in await asked(ROLE_REQUEST, lambda what: what.verb != "bind", role)
+
+
+async def test_of_a_role_of_endless_rules_no_more_is_read_than_is_compared() -> None:
+    """A rule of three lists of a thousand words stands for more rights than fit anywhere."""
+    read = 0
+
+    class Endless(list[str]):
+        def __iter__(self) -> Iterator[str]:
+            nonlocal read
+            for number in itertools.count():
+                read += 1
+                assert read <= 2 * granting.MOST_QUESTIONS
+                yield f"right-{number}"
+
+    role = Role.named("reader", "acme", rules=RULES)
+    role.rules = [PolicyRule(api_groups=[""], resources=["pods"], verbs=Endless())]
     assert "verb bind" in await asked(ROLE_REQUEST, lambda what: what.verb != "bind", role)
 
 
