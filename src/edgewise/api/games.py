@@ -301,8 +301,10 @@ class WebhookPolicy(Record):
     )
 
     url: Annotated[str, Meta(min_length=1, max_length=2048)] | None = None
+    """Its whole address, in place of `service` and `path`."""
     service: WebhookService | None = None
     path: Annotated[str, Meta(max_length=1024)] = ""
+    """Of the Service, such as /scale."""
 
 
 class BufferPolicy(Record):
@@ -314,14 +316,19 @@ class ScheduleEntry(Record, kw_only=True):
     cron: Annotated[str, Meta(min_length=9, max_length=128)]
     """Minute, hour, day of month, month, day of week: from then on, until the next entry."""
     replicas: Annotated[int, Meta(ge=0, le=10_000)]
+    """So many servers."""
 
 
 class SchedulePolicy(Record):
     zone: Annotated[str, Meta(max_length=64)] = "UTC"
+    """The time zone of the entries, such as Europe/Lisbon."""
     entries: Annotated[list[ScheduleEntry], Meta(min_length=1, max_length=64)] = []
+    """The one that came due last says the number."""
 
 
 class ScalingPolicy(Record, kw_only=True):
+    """What says the number: a program of yours, a buffer of free servers, or the time."""
+
     RULES: ClassVar = (
         Rule(
             "has(self.webhook) == (self.type == 'webhook')",
@@ -347,11 +354,15 @@ class ScalingPolicy(Record, kw_only=True):
 
 
 class Sync(Record):
+    """When the policy is looked at: every `interval`, or when servers change."""
+
     type: SyncType = SyncType.FIXED_INTERVAL
     interval: Duration = "30s"
 
 
 class Stabilization(Record):
+    """A number is changed to the least (up) or most (down) that was wished for in this time."""
+
     up: Duration = "0s"
     down: Duration = "0s"
 
@@ -366,18 +377,24 @@ class GameAutoscalerSpec(Record, kw_only=True):
     )
 
     game_name: Annotated[str, Meta(min_length=1, max_length=GAME_NAME)]
+    """The GameType, in the same namespace."""
     policy: ScalingPolicy
     sync: Sync = field(default_factory=Sync)
     min: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Never fewer servers."""
     max: Annotated[int, Meta(ge=0, le=10_000)] | None = None
+    """Never more, unless more are allocated."""
     stabilization: Stabilization = field(default_factory=Stabilization)
     max_step: Annotated[int, Meta(ge=1, le=10_000)] | None = None
+    """At most so many servers more or fewer at once."""
 
 
 class GameAutoscalerStatus(Record):
     observed_generation: int = 0
     current: int | None = None
+    """So many servers the game wants now."""
     desired: int | None = None
+    """So many the policy wishes for, within all bounds."""
     last_scaled: str | None = None
     conditions: Annotated[list[Condition], keyed_by("type")] = []
 

@@ -78,6 +78,7 @@ class NodesWanted(Record, kw_only=True):
     selector: Annotated[list[NodeTerm], as_one(), Meta(max_length=8)] = []
     """Nodes that one of these terms describes; without any, all nodes."""
     node_count: Annotated[int, Meta(ge=1, le=1000)]
+    """So many nodes, whole ones."""
     resources: Annotated[Amounts, as_one()] = {}
     """What each of them has at least, such as cpu: 4."""
     expires_at: Moment | None = None

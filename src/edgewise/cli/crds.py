@@ -29,7 +29,7 @@ def generate(
     objects: Objects = OBJECTS,
     reference: Reference = REFERENCE,
 ) -> None:
-    """Write the CRDs and the reference page of all kinds; remove CRDs without a kind."""
+    """Write the CRDs and the reference page of all kinds. CRDs without a kind are removed."""
     kinds = all_kinds(DOMAINS)
     files = render(kinds)
     changed = write(directory, files) + write(objects, cluster_objects())
@@ -75,7 +75,7 @@ def install(
     ] = None,
     context: Annotated[str | None, typer.Option(help="The context in it.")] = None,
 ) -> None:
-    """Install the CRDs of all kinds into a cluster, and wait until they are served.
+    """Install the CRDs of all kinds. Waits until the cluster serves them.
 
     With them come the cluster objects of the domains: policies, ClusterRoles, PriorityClasses.
     """

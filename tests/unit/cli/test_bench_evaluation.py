@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from edgewise.bench.evaluation.evaluation import CaseName
@@ -13,7 +14,7 @@ from edgewise.bench.evaluation.generating import generated
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.bench.evaluation.results import ResultsError, RunFolder, about, store
 from edgewise.bench.evaluation.trace import TraceError, written
-from edgewise.cli.bench import report, run, soak, storing
+from edgewise.cli.bench import report, run, soak, storing, trace
 from edgewise.cli.bench.storing import RESULTS
 
 
@@ -46,6 +47,15 @@ def test_a_run_that_cannot_be_is_refused(words: list[str], sentence: str, result
     assert done.exit_code == 2
     assert sentence in " ".join(done.output.replace("│", " ").split())
     assert not results.exists()
+
+
+@pytest.mark.parametrize(("app", "words"), [(run.app, ["--trace"]), (trace.app, ["show"])])
+def test_a_trace_that_is_neither_preset_nor_file_is_told_both(
+    app: typer.Typer, words: list[str]
+) -> None:
+    done = CliRunner().invoke(app, [*words, "nope"])
+    assert isinstance(done.exception, TraceError)
+    assert str(done.exception) == "'nope' is neither a preset (a, b, c, d, poster) nor a file"
 
 
 def test_a_trace_that_was_cut_makes_no_folder(tmp_path: Path, results: Path) -> None:
@@ -97,11 +107,11 @@ def test_a_report_needs_results_and_tells_every_figure_for_programs_too(
 
 def test_cases_that_are_stored_are_told_in_columns_and_as_json(results: Path) -> None:
     """Nothing is left to run, so that it needs no cluster."""
-    trace = generated("a", 1)
+    made_trace = generated("a", 1)
     options = {"trace": "a", "seed": 1, "speed": 1.0, "clusters": 1, "nodes": 2, "warm": 0}
     options |= {"reuse_seconds": 0, "across": False, "workload": "http"}
     made = RunFolder(results / "run-a-1-x1")
-    made.begin(about("run", "edgewise bench run", options), written(trace))
+    made.begin(about("run", "edgewise bench run", options), written(made_trace))
     for case in ("edgewise", "bare"):
         writer = made.writer(case)
         for kind, seconds in ((Kind.CONNECT, 0.5), (Kind.RECOVER, 2.0), (Kind.DONE, 0.0)):

@@ -5,13 +5,16 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from edgewise.cli.entry import Entry, TakenName
-from edgewise.cli.lazy import LazyCommand
-from edgewise.cli.main import COMMANDS, ENTRIES, commands_of
+from edgewise.cli.lazy import LazyCommand, load
+from edgewise.cli.main import COMMANDS, ENTRIES, build, commands_of
 
 PROGRAM = """
 from edgewise.cli.entry import Entry
@@ -174,3 +177,28 @@ def test_the_list_of_commands_loads_nothing_else_of_the_house(run) -> None:
     others = [name for name in loaded if name not in allowed and not name.endswith("entry")]
     assert "edgewise.cli.session.entry" in loaded
     assert [name for name in others if f"{name}.entry" not in loaded] == []
+
+
+def groups() -> Iterator[tuple[str, Any]]:
+    yield "edgewise", build(COMMANDS)
+    for name, entry in COMMANDS.items():
+        yield from inside(f"edgewise {name}", load(name, entry))
+
+
+def inside(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "commands"):
+        return
+    yield path, command
+    waiting = {name: load(name, entry) for name, entry in getattr(command, "entries", {}).items()}
+    for name, inner in {**command.commands, **waiting}.items():
+        yield from inside(f"{path} {name}", inner)
+
+
+def test_in_a_list_each_command_has_a_sentence_that_is_not_cut() -> None:
+    cut = []
+    for path, group in groups():
+        context = typer.Context(group, info_name=path, terminal_width=80)
+        _, _, listed = group.get_help(context).partition("\nCommands:\n")
+        assert listed, path
+        cut += [f"{path}: {line}" for line in listed.splitlines() if line.endswith("...")]
+    assert cut == []

@@ -64,10 +64,10 @@ def server(state: str = "Ready", *, deleting: bool = False, **fields: Any) -> Se
     )
 
 
-def fleet(outgoing: str = "") -> Fleet:
+def fleet(outgoing: str = "", wanted: int = 3) -> Fleet:
     return Fleet(
         metadata=ObjectMeta(name="arena-v1", annotations={OUTGOING: outgoing} if outgoing else {}),
-        spec=FleetSpec(scaling=Scaling(replicas=3), spec=ServerSpec(pod=POD)),
+        spec=FleetSpec(scaling=Scaling(replicas=wanted), spec=ServerSpec(pod=POD)),
         status=FleetStatus(replicas=3, ready=2, allocated=1),
     )
 
@@ -99,10 +99,13 @@ ASKED = ShutdownAsked(why="Deleted", since="2026-11-17T11:59:00Z", deadline="202
         (Around(server=server()), "It belongs to no fleet"),
         (Around(server=server(), fleet=fleet()), "Its fleet arena-v1 wants 3 servers and has 3."),
         (Around(server=server(), fleet=fleet()), "its game is asked first"),
+        (Around(server=server(), fleet=fleet(wanted=1)), "wants 1 server and has 3."),
+        (Around(server=server(since="2026-11-17T11:59:30Z")), "arena-v1-0 has been Ready for 30s."),
+        (Around(server=server()), "arena-v1-0 is Ready."),
         (Around(server=server(operation=Operation.MAINTAIN), fleet=fleet()), "is Maintain"),
         (
             Around(server=server("Allocated"), allocation=taken(holder="lobby"), fleet=fleet()),
-            "It is allocated to match final of lobby, until that is released.",
+            "It is allocated to match final by lobby, until that is released.",
         ),
         (
             Around(server=server("Allocated"), allocation=taken(lease_seconds=30), fleet=fleet()),
@@ -141,7 +144,7 @@ ASKED = ShutdownAsked(why="Deleted", since="2026-11-17T11:59:00Z", deadline="202
                     deletion=Deletion(idle=Idle.ASK, stabilization="1m"),
                 )
             ),
-            "It has to allow it for 1m without a break.",
+            "Its game has allowed it for 30s. It has to allow it for 1m without a break.",
         ),
         (Around(server=server("Draining", shutdown=ASKED), pod=False), "Its pod is gone"),
         (Around(server=server(deleting=True)), "has not asked its game yet"),
@@ -154,6 +157,11 @@ ASKED = ShutdownAsked(why="Deleted", since="2026-11-17T11:59:00Z", deadline="202
 )
 def test_why_a_server_is_still_there(around: Around, words: str) -> None:
     assert words in " ".join(explain(around, NOW))
+
+
+def test_of_a_server_with_a_match_it_goes_without_saying_that_its_game_is_asked() -> None:
+    around = Around(server=server("Allocated"), allocation=taken(), fleet=fleet())
+    assert "asked first" not in " ".join(explain(around, NOW))
 
 
 def test_an_allocation_of_a_predecessor_says_nothing() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
+from typer.testing import CliRunner
 
 from edgewise.api.tenancy import Subject, Tenant, TenantSpec
+from edgewise.cli.tenant import commands, slices
 from edgewise.cli.tenant.commands import make
 from edgewise.cli.tenant.reading import BadTenantOption
 from edgewise.kube.client import Client
+from edgewise.kube.documents import Listing
 from edgewise.kube.errors import AlreadyExists, Invalid, NotFound
 
 SPEC = TenantSpec(owners=[Subject(kind="User", name="alice")])
@@ -68,3 +72,25 @@ async def test_the_quota_of_nobody_is_not_taken_for_this_one() -> None:
     with pytest.raises(BadTenantOption, match="there is a quota acme already, of no tenant"):
         await made_in(cluster, pods=3)
     assert cluster.there == {"TenantResourceQuota acme"}
+
+
+class Nothing:
+    async def list(self, kind: type[Any], namespace: str | None = None) -> Listing[Any]:
+        return Listing(items=[], resource_version="1")
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "said"),
+    [
+        (commands, ["list"], "There are no tenants here."),
+        (slices, ["list"], "There are no slices here."),
+        (slices, ["list", "-n", "acme"], "There are no claims here."),
+    ],
+)
+def test_where_nothing_is_a_list_says_so(
+    module: Any, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "act_as", lambda *given: asyncio.run(given[-1](Nothing())))
+    done = CliRunner().invoke(module.app, words)
+    assert (done.stdout, done.stderr) == ("", f"{said}\n")
+    assert CliRunner().invoke(module.app, [*words, "--json"]).stdout == "[]\n"

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from edgewise.api.tenancy_requests import NAME_PATTERN, ClusterRoleRequest, RoleRequest
+from edgewise.cli.tenant.deciding import about
 from edgewise.cli.tenant.reading import BadTenantOption, moment
 from edgewise.cli.tenant.request import _for_role, request
 from edgewise.tenancy.requests.names import new_name
@@ -31,6 +32,12 @@ def test_a_short_word_is_one_of_the_offered_roles() -> None:
 def test_another_word_is_a_role_of_the_namespace() -> None:
     made = _for_role("reader", "acme", None, everywhere=False)
     assert (made.spec.role_ref.kind, made.spec.role_ref.name) == ("Role", "reader")
+
+
+def test_a_word_that_is_not_one_of_the_offered_roles_is_shown_to_who_asks() -> None:
+    assert about(_for_role("colaborator", "acme", None, everywhere=False)) == (
+        "Role colaborator in acme"
+    )
 
 
 def test_everywhere_is_a_request_of_its_own() -> None:

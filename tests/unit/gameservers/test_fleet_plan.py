@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.api.games import Allocation, Operation
+from edgewise.api.games import Allocation, GameType, Operation
 from edgewise.gameservers import names
 from edgewise.gameservers.fleet.observe import see_server
 from edgewise.gameservers.fleet.plan import (
@@ -20,6 +21,7 @@ from edgewise.gameservers.fleet.plan import (
     plan_fleet,
     shrink,
 )
+from edgewise.gameservers.gametype.observe import fleet_seen
 from edgewise.runtime.caching.cache import Cache
 from edgewise.workloads.deadlines import stamp
 from tests.unit.gameservers.making import NOW, fleet, server
@@ -196,6 +198,15 @@ def test_nothing_is_made_in_a_namespace_that_ends() -> None:
 def test_the_status_counts() -> None:
     status = planned([one(1), one(2, "Allocated", allocated=True), one(3, "Starting")], 3).status
     assert (status.replicas, status.ready, status.allocated, status.starting) == (3, 1, 1, 1)
+
+
+def test_a_server_that_ends_and_has_its_match_still_is_one_server_to_its_game() -> None:
+    retired = one(0, "Draining", allocated=True, operation=Operation.RETIRE)
+    taken = [one(number, "Allocated", allocated=True) for number in (1, 2, 3)]
+    found = fleet(msgspec.to_builtins(planned([retired, *taken], 3).status))
+    spec = {"fleetSpec": msgspec.to_builtins(found.spec)}
+    game = msgspec.convert({"metadata": {"name": "arena"}, "spec": spec}, GameType)
+    assert fleet_seen(found, game).servers == 4
 
 
 def test_that_servers_fail_is_taken_back_though_nothing_else_happens() -> None:

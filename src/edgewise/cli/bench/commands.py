@@ -45,7 +45,7 @@ def runtime(
     ] = None,
     context: Annotated[str | None, typer.Option(help="The context in that kubeconfig.")] = None,
 ) -> None:
-    """Cost of the controller runtime: a field copied from spec to status, over many objects."""
+    """Cost of the controller runtime. A field is copied from spec to status, over many objects."""
     if context is not None and kubeconfig is None:
         raise typer.BadParameter("name the kubeconfig too", param_hint="--context")
     with a_cluster(kubeconfig) as config:

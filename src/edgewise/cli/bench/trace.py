@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from edgewise.bench.evaluation.generating import PRESETS, generated
-from edgewise.bench.evaluation.trace import Do, Trace, populations, read_file, written
+from edgewise.bench.evaluation.trace import Do, Trace, TraceError, populations, read_file, written
 from edgewise.cli.numbers import countable
 
 app = typer.Typer()
@@ -42,7 +42,7 @@ def generate(
         Path | None, typer.Option("--output", "-o", help="A file, rather than standard output.")
     ] = None,
 ) -> None:
-    """Write a trace: one JSON event a line, the same for the same preset and seed."""
+    """Write a trace, one JSON event a line. The same preset and seed give the same one."""
     data = written(generated(preset, seed, scale=scale, minutes=minutes))
     if output is None:
         sys.stdout.buffer.write(data)
@@ -77,12 +77,16 @@ def show(
     )
     for minute, (sessions, clients) in enumerate(rows):
         bar = "█" * round(clients * _COLUMNS / max(1, found.peak))
-        print(f"{minute:4} min {sessions:3} sessions {clients:4} clients {bar}")
+        print(f"{minute:4} min {sessions:3} sessions {clients:4} clients {bar}".rstrip())
 
 
 def trace_of(text: str, seed: int) -> Trace:
     """A preset by its name; anything else is a file."""
-    return generated(text, seed) if text in PRESETS else read_file(Path(text))
+    if text in PRESETS:
+        return generated(text, seed)
+    if not Path(text).exists():
+        raise TraceError(f"{text!r} is neither a preset ({', '.join(PRESETS)}) nor a file")
+    return read_file(Path(text))
 
 
 def by_minute(trace: Trace) -> list[tuple[int, int]]:

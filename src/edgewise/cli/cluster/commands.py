@@ -103,7 +103,7 @@ def add(
     *,
     at: HubPlace,
 ) -> None:
-    """Register a cluster that takes clients, or change what the hub knows of it.
+    """Register a cluster that takes clients, or change one.
 
     What is not said stays as it is.
     """

@@ -70,6 +70,7 @@ async def show(name: str) -> None:
 
 AFTERWARDS = """
 Try next:
+  docs/tutorial/follow-your-users.md         a service of your own that moves, step by step
   .venv/bin/edgewise bench placement --nodes 4 --sentinels 1,2 --repeat 1 --part search
   docs/local/clusters.md                     places of your own, and how to move them"""
 

@@ -8,7 +8,7 @@ GAMES = Entry(
     commands={"game": LazyCommand("edgewise.cli.game.commands", "Work with games and servers.")},
     demo=LazyCommand(
         "edgewise.cli.demo.games.commands",
-        "Game servers: a match, a new version in the middle of it, and a drained server.",
+        "A match, a new version in the middle of it, a drained server.",
         single=True,
     ),
     bench={

@@ -35,11 +35,12 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
 def explain(around: Around, now: datetime) -> list[str]:
     server, status = around.server, around.server.status
     name, state = server.metadata.name, status.state or ServerState.PENDING
-    since = f", since {age(status.since, now)}" if status.since else ""
-    lines = [f"{name} is {state}{since}."]
+    for_long = f"has been {state} for {age(status.since, now)}" if status.since else f"is {state}"
+    lines = [f"{name} {for_long}."]
     if status.shutdown is not None or server.metadata.deleting:
         return [*lines, *_asked(around, now)]
-    return [*lines, *_taken(around), *_staying(around)]
+    taken = _taken(around)
+    return [*lines, *taken, *_staying(around, taken=bool(taken))]
 
 
 def _asked(around: Around, now: datetime) -> list[str]:
@@ -59,7 +60,7 @@ def _asked(around: Around, now: datetime) -> list[str]:
         lines.append("allowForceDelete is set: the operator does not wait for the game.")
     elif allowed is not None and allowed.value:
         quiet = server.spec.deletion.stabilization
-        lines.append(f"Its game allows it, since {age(allowed.since, now)}.")
+        lines.append(f"Its game has allowed it for {age(allowed.since, now)}.")
         if quiet != "0s":
             lines.append(f"It has to allow it for {quiet} without a break.")
     else:
@@ -85,14 +86,14 @@ def _taken(around: Around) -> list[str]:
             return ["Its game has taken itself (POST /allocate)."]
         return []
     match = f"match {allocation.spec.match}" if allocation.spec.match else "a match"
-    holder = f" of {allocation.spec.holder}" if allocation.spec.holder else ""
+    holder = f" by {allocation.spec.holder}" if allocation.spec.holder else ""
     lease = allocation.spec.lease_seconds
     words = f"It is allocated to {match}{holder}"
     words += f", with a lease of {lease} s." if lease else ", until that is released."
     return [words]
 
 
-def _staying(around: Around) -> list[str]:
+def _staying(around: Around, *, taken: bool) -> list[str]:
     """Nobody asked it to go: who wants it there?"""
     server, fleet, game = around.server, around.fleet, around.game
     lines = []
@@ -106,8 +107,9 @@ def _staying(around: Around) -> list[str]:
     lines += _of_old_version(outgoing, game)
     if outgoing is Outgoing.NO:
         have = fleet.status.replicas or 0
-        lines.append(f"Its fleet {fleet.metadata.name} wants {wanted} servers and has {have}.")
-    if server.spec.deletion.idle is Idle.ASK and not lines[0].startswith("It is allocated"):
+        servers = "1 server" if wanted == 1 else f"{wanted} servers"
+        lines.append(f"Its fleet {fleet.metadata.name} wants {servers} and has {have}.")
+    if server.spec.deletion.idle is Idle.ASK and not taken:
         lines.append("When it has to go, its game is asked first (deletion.idle is Ask).")
     return lines
 

@@ -79,7 +79,7 @@ def up(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start a cluster, or finish starting it, and wait until it can be used.
+    """Start a cluster, or finish starting it. Waits until it can be used.
 
     Running it again does no harm. With Ctrl-C, or when the start fails, a cluster
     that this command began is taken down again; one that was there before stays.
@@ -147,7 +147,7 @@ def down(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a cluster: its processes, network, control groups and files. Nothing stays."""
+    """Remove a cluster. Its processes, network, control groups and files go; nothing stays."""
     if every and name is not None:
         raise LocalError("choose --name or --all, not both")
     began = time.monotonic()
@@ -335,7 +335,7 @@ def connect(
         str | None, typer.Option(help="How long a packet takes one way, such as 40ms.")
     ] = None,
 ) -> None:
-    """Join two clusters, so that their nodes and pods reach each other."""
+    """Join two clusters: nodes and pods of both reach each other."""
     wanted = milliseconds(latency) if latency is not None else None
     join(clusters.get(one), clusters.get(other), wanted)
     print(f"{one} and {other} reach each other")

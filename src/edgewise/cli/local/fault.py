@@ -10,8 +10,8 @@ from edgewise.local.errors import LocalError
 from edgewise.local.places import change_latency
 
 app = typer.Typer(
-    help="Break a running cluster on purpose: end, pause and restart programs, cut cables, "
-    "change distances.",
+    help="Break a running cluster on purpose. Ends, pauses and restarts programs, cuts cables, "
+    "changes distances.",
     no_args_is_help=True,
 )
 

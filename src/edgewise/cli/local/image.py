@@ -52,7 +52,7 @@ def build(
     ] = False,
     put: Annotated[bool, typer.Option("--load", help="Load it into all running clusters.")] = False,
 ) -> None:
-    """Build an image on top of a small Debian with Python, and keep it in the cache."""
+    """Build an image on top of a small Debian with Python. It is kept in the cache."""
     settings = Settings(
         command=split_command(command),
         environment=dict(split_env(text) for text in env or ()),

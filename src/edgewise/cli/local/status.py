@@ -31,7 +31,7 @@ def status(
     once: Annotated[bool, typer.Option("--once", help="Look once, also at a terminal.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show components, nodes, pods and memory of one cluster, or of all. Ends with Ctrl-C."""
+    """Components, nodes, pods, memory of one cluster, or of all. Ends with Ctrl-C."""
     found, troubles = ([chosen(name)], {}) if name is not None else clusters.look_around()
     if not found and not troubles:
         chosen(name)  # says what to do

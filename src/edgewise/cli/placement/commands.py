@@ -110,7 +110,8 @@ def show(name: Name, *, where: Where, as_json: AsJson = False) -> None:
 @app.command()
 @somewhere
 def explain(name: Name, *, where: Where, as_json: AsJson = False) -> None:
-    """Why it runs where it runs, what every node is out for, and what the search waits for."""
+    """Why it runs where it runs, and not elsewhere. What every node is out for, and what the
+    search waits for."""
 
     async def do(client: Client, namespace: str) -> None:
         why = explanation(await found(client, namespace, name))

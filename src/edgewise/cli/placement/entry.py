@@ -18,7 +18,7 @@ PLACEMENT = Entry(
     bench={
         "placement": LazyCommand(
             "edgewise.cli.bench.placement",
-            "Searches for the nearest node, beside bare pods and the paper's figures.",
+            "Searches for the nearest node, beside bare pods and a paper.",
             single=True,
         )
     },

@@ -184,7 +184,7 @@ def templates(everywhere: Everywhere = False, *, where: Where, as_json: AsJson =
 @app.command()
 @somewhere
 def show(session: Session, *, where: Where, as_json: AsJson = False) -> None:
-    """All about one session: clients, endpoints, pods, deadlines, conditions."""
+    """One session: clients, endpoints, pods, deadlines, conditions."""
 
     async def do(sessions: Sessions) -> None:
         found = await sessions.one(session)
@@ -282,7 +282,7 @@ def leave(session: Session, client: Client, *, where: Where, as_json: AsJson = F
 @app.command()
 @somewhere
 def disconnect(session: Session, client: Client, *, where: Where, as_json: AsJson = False) -> None:
-    """Say that a client is disconnected; its pods are kept for a while."""
+    """Say that a client is disconnected. Its pods are kept for a while."""
     who = client_id(client)
 
     async def do(sessions: Sessions) -> None:
@@ -302,7 +302,7 @@ def watch(
     where: Where,
     as_json: AsJson = False,
 ) -> None:
-    """Follow what happens, until Ctrl-C: a table at a terminal, a line per change elsewhere."""
+    """Follow what happens, until Ctrl-C. A table at a terminal, a line per change elsewhere."""
     if session is not None and everywhere:
         raise SessionError("a session is in one namespace: leave out --all-namespaces")
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sys
 import time
 from typing import Annotated
 
@@ -114,10 +115,12 @@ def list_(as_json: AsJson = False, kubeconfig: Kubeconfig = None, context: Conte
         ]
         if as_json:
             print(json.dumps(rows, indent=2))
-        else:
+        elif rows:
             print(
                 table(("NAME", "OWNER", "STATE", "PARENT"), [tuple(row.values()) for row in rows])
             )
+        else:
+            print("There are no tenants here.", file=sys.stderr)
 
     act_as(kubeconfig, context, None, do)
 
@@ -188,7 +191,7 @@ def delete(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Delete a disabled tenant with all of its namespaces and all that is in them."""
+    """Delete a disabled tenant. All of its namespaces go, with all that is in them."""
     if not yes and not typer.confirm(f"Delete {name} with all its namespaces?"):
         raise BadTenantOption("nothing was deleted")
 
@@ -214,7 +217,7 @@ def quota(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Show what a tenant may use, and who holds it; with amounts, set it first."""
+    """Show what a tenant may use, and who holds it. With amounts, set it first."""
     wanted = resources(given or ())
 
     async def do(client: Client) -> None:

@@ -47,7 +47,7 @@ async def decide(
     decision = {"approved": approved, **({"reason": reason} if reason else {})}
     body = {"spec": {"decision": decision}}
     await client.patch(type(found), name, found.metadata.namespace, body=body)
-    print(f"{found.spec.requester} {'gets' if approved else 'does not get'} {_about(found)}")
+    print(f"{found.spec.requester} {'gets' if approved else 'does not get'} {about(found)}")
 
 
 async def _find(client: Client, name: str, namespace: str | None) -> Request:
@@ -67,7 +67,7 @@ async def _find(client: Client, name: str, namespace: str | None) -> Request:
         ) from error
 
 
-def _about(found: Request) -> str:
+def about(found: Request) -> str:
     if isinstance(found, TenantRequest):
         return f"the tenant {found.spec.tenant_name}"
     where = found.metadata.namespace or "the whole cluster"

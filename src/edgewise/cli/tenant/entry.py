@@ -28,7 +28,7 @@ TENANCY = Entry(
     },
     demo=LazyCommand(
         "edgewise.cli.demo.tenancy.commands",
-        "Two tenants that do not trust each other, and what each has for itself.",
+        "Two tenants that do not trust each other, and what each has.",
         single=True,
     ),
     bench={

@@ -20,6 +20,7 @@ from edgewise.api.tenancy_requests import (
 )
 from edgewise.cli.options import Context, Kubeconfig
 from edgewise.cli.tenant.acting import ActAs, Namespace, act_as
+from edgewise.cli.tenant.deciding import about
 from edgewise.cli.tenant.reading import BadTenantOption, moment, resources, tenant_name
 from edgewise.kube.client import Client
 from edgewise.kube.objects import ObjectMeta
@@ -78,7 +79,7 @@ def request(
             told = {"kind": stored.KIND.kind, "name": name, "namespace": where}
             print(json.dumps(told | {"requester": stored.spec.requester}))
             return
-        print(f"{stored.spec.requester} asks by request {name}")
+        print(f"{stored.spec.requester} asks for {about(stored)}, by request {name}")
         there = f" -n {where}" if where else ""
         print(f"who may approve it says: edgewise tenant approve {name}{there}")
 

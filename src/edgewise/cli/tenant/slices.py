@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Sequence
 from typing import Annotated
@@ -59,15 +60,18 @@ def list_(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """All slices, for an administrator; with -n, the claims of a namespace."""
+    """All slices, for an administrator. With -n, the claims of a namespace."""
 
     async def do(client: Client) -> None:
         rows = await _slices(client) if namespace is None else await _claims(client, namespace)
         if as_json:
             print(json.dumps(rows, indent=2))
-        else:
+        elif rows:
             header = ("NAME", "STATE", "NODES", "CLAIM" if namespace is None else "SLICE")
             print(table(header, [tuple(map(_shown, row.values())) for row in rows]))
+        else:
+            what = "slices" if namespace is None else "claims"
+            print(f"There are no {what} here.", file=sys.stderr)
 
     act_as(kubeconfig, context, who, do)
 
@@ -189,7 +193,7 @@ def release(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Delete a slice or a claim, and wait until its nodes are shared again."""
+    """Delete a slice or a claim. Waits until its nodes are shared again."""
 
     async def do(client: Client) -> None:
         found = name

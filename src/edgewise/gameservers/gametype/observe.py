@@ -44,7 +44,6 @@ def fleet_seen(fleet: Fleet, game: GameType) -> FleetSeen:
     meta, status = fleet.metadata, fleet.status
     ready, starting = status.ready or 0, status.starting or 0
     busy = (status.allocated or 0) + (status.reserved or 0)
-    others = (status.draining or 0) + (status.unhealthy or 0)
     wanted = fleet.spec.scaling.replicas
     return FleetSeen(
         name=meta.name,
@@ -54,10 +53,10 @@ def fleet_seen(fleet: Fleet, game: GameType) -> FleetSeen:
         ready=ready,
         starting=starting,
         busy=busy,
-        # Whatever the status counts, and before there is one, what was ordered.
+        # What is there, and before there is a status, what was ordered. A server that ends may
+        # still have its match, so that what it is counted as cannot be added up.
         servers=max(
-            status.replicas or 0,
-            ready + starting + busy + others,
+            (status.replicas or 0) + (status.draining or 0),
             0 if status.observed_generation else wanted,
         ),
         deleting=meta.deleting,

@@ -38,7 +38,10 @@ def page(parts: Iterable[tuple[str, Sequence[Chapter]]]) -> str:
         f"<title>Edgewise, measured</title><style>{STYLE}</style></head><body>\n"
         "<h1>Edgewise, measured</h1>\n"
         "<p>Every figure is from a stored run; below each heading is the command that makes it "
-        f"again.</p><p>{links}</p>\n{body}\n</body></html>\n"
+        "again. <i>The text</i> is the research behind sessions, and Figures 5.1 to 5.7 are its "
+        "own: it ran in a cloud, so its seconds cannot be compared with these, but the shapes "
+        "can.</p>"
+        f"<p>{links}</p>\n{body}\n</body></html>\n"
     )
 
 
