@@ -1,4 +1,4 @@
-"""A game has one autoscaler: which second one is refused, and which passes."""
+"""A game has one autoscaler: which second one is refused, which passes, and which is warned of."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgewise.api.games import GROUP, VERSION, GameAutoscaler
+from edgewise.api.games import GROUP, VERSION, GameAutoscaler, GameType
 from edgewise.gameservers.autoscaler.review import Rivals
 from edgewise.kube.errors import NotFound
+from edgewise.kube.objects import Object
 from edgewise.runtime.caching.cache import Cache
 from edgewise.runtime.webhooks.admission import AdmissionRequest, Allowed, Denied, UserInfo
+
+GAMES = ("arena", "chess")
 
 
 def scaler(
@@ -38,15 +41,29 @@ def scaler(
     )
 
 
+def game(name: str, namespace: str) -> GameType:
+    return msgspec.convert(
+        {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "GameType",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"fleetSpec": {"spec": {"pod": {}}}},
+        },
+        GameType,
+    )
+
+
 class Stored:
     """What the API server has; the cache may be a little behind."""
 
     def __init__(self, *scalers: GameAutoscaler) -> None:
         self._scalers = {each.key: each for each in scalers}
 
-    async def get(self, _: Any, name: str, namespace: str) -> GameAutoscaler:
+    async def get(self, kind: type[Object], name: str, namespace: str) -> Object:
+        if kind is GameType and name in GAMES:
+            return game(name, namespace)
         for key, found in self._scalers.items():
-            if (key.name, key.namespace) == (name, namespace):
+            if kind is GameAutoscaler and (key.name, key.namespace) == (name, namespace):
                 return found
         raise NotFound("there is none")
 
@@ -54,6 +71,7 @@ class Stored:
 async def verdict(
     asked: GameAutoscaler, known: list[GameAutoscaler], stored: list[GameAutoscaler] | None = None
 ) -> str:
+    """Why it is refused, or what the author is warned of."""
     cache: Cache[GameAutoscaler] = Cache(GameAutoscaler)
     cache.replace(known, "1")
     client: Any = Stored(*(known if stored is None else stored))
@@ -74,7 +92,7 @@ async def verdict(
         assert found.code == 422
         return found.sentence
     assert isinstance(found, Allowed)
-    return ""
+    return "; ".join(found.warnings)
 
 
 FIRST, OTHER = scaler("first"), scaler("other", "chess")
@@ -121,6 +139,15 @@ async def test_is_refused_and_the_other_is_named(sentence: str) -> None:
     assert await verdict(*REFUSED[sentence]) == (
         "spec.gameName: GameAutoscaler first scales arena already; "
         "change that one, or delete it first"
+    )
+
+
+@pytest.mark.parametrize("game", ["go", "first"])
+async def test_one_of_no_game_passes_with_a_warning(game: str) -> None:
+    """A folder of manifests may bring the game a moment later."""
+    assert await verdict(scaler("second", game), [FIRST]) == (
+        f"spec.gameName: there is no GameType {game} in the namespace play; "
+        "nothing is scaled until there is one"
     )
 
 

@@ -1,15 +1,16 @@
-"""A second autoscaler of a game is refused before it is stored.
+"""A second autoscaler of a game is refused before it is stored; one of no game gets a warning.
 
 Two that are made at the same moment may both pass, and while no operator answers everything does:
-the plan looks again, and only the oldest acts.
+the plan looks again, and only the oldest acts. A game may come later, as in a folder of manifests
+that is applied in the order of its files, so its autoscaler is not refused.
 """
 
 from __future__ import annotations
 
-from edgewise.api.games import GameAutoscaler
+from edgewise.api.games import GameAutoscaler, GameType
 from edgewise.gameservers.autoscaler.observe import by_game_name, in_age_order
 from edgewise.kube.client import Client
-from edgewise.kube.errors import NotFound
+from edgewise.kube.errors import Invalid, NotFound
 from edgewise.kube.kinds.admission import MatchCondition
 from edgewise.kube.objects import Key
 from edgewise.runtime.caching.cache import Cache
@@ -47,7 +48,17 @@ class Rivals:
                     "change that one, or delete it first",
                     code=422,
                 )
-        return Allowed()
+        return Allowed(warnings=await self._nothing_to_scale(request.namespace, game))
+
+    async def _nothing_to_scale(self, namespace: str, game: str) -> tuple[str, ...]:
+        try:
+            await self._client.get(GameType, game, namespace)
+        except (NotFound, Invalid):  # Invalid: nothing can have that name
+            return (
+                f"spec.gameName: there is no GameType {game} in the namespace {namespace}; "
+                "nothing is scaled until there is one",
+            )
+        return ()
 
     async def _scales(self, known: GameAutoscaler, game: str) -> bool:
         """Still: the cache is a little late, and who replaces one deletes it just before."""
