@@ -7,9 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from edgewise.api.game_servers import ShutdownReason
 from edgewise.api.games import PortPolicy, Server, ServerState, ShutdownAsked
 from edgewise.gameservers.metrics import GameMetrics
-from edgewise.gameservers.server.asking import Why
 from edgewise.runtime.caching.cache import Cache
 from edgewise.workloads.deadlines import moment
 
@@ -61,7 +61,7 @@ def _why(asked: ShutdownAsked | None) -> str:
     """So do reasons that nobody gives."""
     if asked is None or not asked.why:
         return NOT_ASKED
-    return asked.why if asked.why in set(Why) else OTHER
+    return asked.why if asked.why in set(ShutdownReason) else OTHER
 
 
 def _state(server: Server) -> str:

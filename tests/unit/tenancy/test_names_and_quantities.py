@@ -78,3 +78,8 @@ def test_a_part_of_what_is_counted_gets_a_sentence(name: str, amount: str) -> No
     with pytest.raises(NotAQuantity, match=f"{name}: .* is no whole number"):
         wanted({"cpu": "1.5m", "memory": "0.5Gi", name: amount})
     assert wanted({"cpu": "1.5m", "requests.example.com/gpu": "0.5", "pods": "2000m"})
+
+
+@pytest.mark.parametrize(("written", "held"), [("1n", "1m"), ("1500u", "2m"), ("1.5m", "2m")])
+def test_what_becomes_quota_is_rounded_up_as_the_api_server_does(written: str, held: str) -> None:
+    assert wanted({"cpu": written}) == amounts({"cpu": held})

@@ -1,4 +1,4 @@
-"""Why a game is asked to end, and when its pod may be deleted. Pure.
+"""ShutdownReason a game is asked to end, and when its pod may be deleted. Pure.
 
 Whatever wants a server gone only asks. The pod is deleted when the game allows it, when its time
 is over, or when nothing is lost by it.
@@ -6,29 +6,13 @@ is over, or when nothing is lost by it.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
 from edgewise.api.durations import seconds_of
+from edgewise.api.game_servers import ShutdownReason
 from edgewise.api.games import GameSaid, Idle, Operation
 from edgewise.gameservers.server.observed import Observed, PodFacts
 from edgewise.workloads.deadlines import kept, moment
-
-
-class Why(StrEnum):
-    """Why a server is asked to end."""
-
-    NAMESPACE_DELETED = "NamespaceDeleted"
-    DELETED = "Deleted"
-    KILLED = "Killed"
-    RETIRED = "Retired"
-    GAME_SHUTDOWN = "GameShutdown"
-    UNHEALTHY = "Unhealthy"
-    NODE_LOST = "NodeLost"
-    NODE_TAINTED = "NodeTainted"
-    DISRUPTED = "Disrupted"
-    NODE_CORDONED = "NodeCordoned"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,30 +58,38 @@ def asked(seen: Observed, now: float) -> Asked | None:
     )
 
 
-def reason(seen: Observed, now: float) -> tuple[Why, str, bool] | None:  # noqa: PLR0911 - one each
+def reason(seen: Observed, now: float) -> tuple[ShutdownReason, str, bool] | None:  # noqa: PLR0911 - one each
     """One word, a sentence, and whether the server itself is broken."""
     server, pod, node = seen.server, seen.pod, seen.node
     said = said_by(seen)
     if seen.namespace_ends:
-        return Why.NAMESPACE_DELETED, "its namespace is being deleted", False
+        return ShutdownReason.NAMESPACE_DELETED, "its namespace is being deleted", False
     if server.metadata.deleting:
-        return Why.DELETED, "the Server was deleted", False
+        return ShutdownReason.DELETED, "the Server was deleted", False
     if server.spec.operation is Operation.KILL:
-        return Why.KILLED, "spec.operation is Kill", False
+        return ShutdownReason.KILLED, "spec.operation is Kill", False
     if server.spec.operation is Operation.RETIRE:
-        return Why.RETIRED, "spec.operation is Retire", False
+        return ShutdownReason.RETIRED, "spec.operation is Retire", False
     if said.shutdown:
-        return Why.GAME_SHUTDOWN, "the game wants to end", False
+        return ShutdownReason.GAME_SHUTDOWN, "the game wants to end", False
     if said.healthy is False:
-        return Why.UNHEALTHY, "the game does not say any more that it is well", True
+        return ShutdownReason.UNHEALTHY, "the game does not say any more that it is well", True
     if node.lost_since is not None and node.lost_since + server.spec.node_loss_seconds <= now:
-        return Why.NODE_LOST, f"its node {pod.node if pod else ''} does not answer", True
+        return ShutdownReason.NODE_LOST, f"its node {pod.node if pod else ''} does not answer", True
     if pod is not None and pod.evicted_by:
-        return Why.NODE_TAINTED, f"its node {pod.node} has the taint {pod.evicted_by}", False
+        return (
+            ShutdownReason.NODE_TAINTED,
+            f"its node {pod.node} has the taint {pod.evicted_by}",
+            False,
+        )
     if pod is not None and pod.disrupted:
-        return Why.DISRUPTED, pod.disrupted, False
+        return ShutdownReason.DISRUPTED, pod.disrupted, False
     if node.cordoned:
-        return Why.NODE_CORDONED, f"its node {pod.node if pod else ''} is cordoned", False
+        return (
+            ShutdownReason.NODE_CORDONED,
+            f"its node {pod.node if pod else ''} is cordoned",
+            False,
+        )
     return None
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 # Whole numbers of this fraction of a unit: the smallest that Kubernetes keeps.
 NANO = 10**9
+MILLI = NANO // 1000
 _FORM = re.compile(r"^([+-]?(?:\d+(?:\.\d*)?|\.\d+))([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?$")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -73,7 +74,9 @@ def amounts(written: Mapping[str, int | str]) -> dict[str, int]:
 def wanted(written: Mapping[str, int | str]) -> dict[str, int]:
     """The same of what becomes a part of a ResourceQuota, in which some are whole numbers: with a
     fraction the API server would refuse the quota of the parent, and with it all that wait."""
-    found = amounts(written)
+    # The API server rounds what it stores in a quota up to a thousandth: what it would change is
+    # never seen as it was written, and would be written again for ever.
+    found = {name: -(-amount // MILLI) * MILLI for name, amount in amounts(written).items()}
     for name, amount in found.items():
         if is_whole(name) and amount % NANO:
             raise NotAQuantity(f"{name}: {written[name]} is no whole number")
