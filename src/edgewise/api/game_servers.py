@@ -277,6 +277,21 @@ class Allowed(Record):
     since: str | None = None
 
 
+class ShutdownReason(StrEnum):
+    """Why a server is asked to end."""
+
+    NAMESPACE_DELETED = "NamespaceDeleted"
+    DELETED = "Deleted"
+    KILLED = "Killed"
+    RETIRED = "Retired"
+    GAME_SHUTDOWN = "GameShutdown"
+    UNHEALTHY = "Unhealthy"
+    NODE_LOST = "NodeLost"
+    NODE_TAINTED = "NodeTainted"
+    DISRUPTED = "Disrupted"
+    NODE_CORDONED = "NodeCordoned"
+
+
 class ShutdownAsked(Record):
     """Why the game is asked to end, and when it is ended."""
 

@@ -27,6 +27,7 @@ EMPTY_BY = f"{GROUP}/slice-empty-by"
 GRACE = f"{GROUP}/slice-grace"
 
 DEFAULT_GRACE_SECONDS = 60
+LONGEST_GRACE = 86_400
 
 
 class SliceState(StrEnum):
@@ -99,7 +100,7 @@ class SliceSpec(NodesWanted, kw_only=True):
 
     claim_ref: ClaimRef | None = None
     """The claim that it is for."""
-    grace_seconds: Annotated[int, Meta(ge=0, le=86_400)] = DEFAULT_GRACE_SECONDS
+    grace_seconds: Annotated[int, Meta(ge=0, le=LONGEST_GRACE)] = DEFAULT_GRACE_SECONDS
     """How long pods that have to leave may take; budgets hold so long."""
 
 

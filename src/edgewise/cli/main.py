@@ -19,6 +19,7 @@ from edgewise.cli.lazy import LazyCommand, LazyGroup
 from edgewise.cli.placement.entry import PLACEMENT
 from edgewise.cli.session.entry import SESSIONS
 from edgewise.cli.tenant.entry import TENANCY
+from edgewise.cli.terminal import show_text_only
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -131,6 +132,7 @@ def build(commands: Mapping[str, LazyCommand]) -> LazyGroup:
 
 def main(commands: Mapping[str, LazyCommand] = COMMANDS) -> NoReturn:
     speak_even_if_nobody_listens()
+    show_text_only()
     asked = end_like_ctrl_c()
     try:
         build(commands).main(prog_name="edgewise")

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from edgewise.cli.terminal import drawing_console, harmless
+
 Progress = Callable[[str, str], None]
 
 QUIET = 15.0  # seconds between plain lines about the same subject
@@ -49,22 +51,21 @@ def without_numbers(state: str) -> str:
 
 @contextmanager
 def live() -> Iterator[Progress]:
-    from rich.console import Console  # noqa: PLC0415 - too slow for the other commands
-    from rich.progress import Progress as Bar  # noqa: PLC0415
+    from rich.progress import Progress as Bar  # noqa: PLC0415 - too slow for the other commands
     from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        TextColumn("[dim]{task.fields[state]}"),
+        TextColumn("{task.fields[state]}", style="dim", markup=False),
         TimeElapsedColumn(),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=drawing_console(stderr=True), transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
         def progress(subject: str, state: str) -> None:
             if subject not in tasks:
-                tasks[subject] = bar.add_task(subject, total=None, state=state)
-            bar.update(tasks[subject], state=state)
+                tasks[subject] = bar.add_task(harmless(subject), total=None, state=harmless(state))
+            bar.update(tasks[subject], state=harmless(state))
 
         yield progress

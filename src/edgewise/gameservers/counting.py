@@ -7,12 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from edgewise.api.games import PortPolicy, Server, ServerState
+from edgewise.api.game_servers import ShutdownReason
+from edgewise.api.games import PortPolicy, Server, ServerState, ShutdownAsked
 from edgewise.gameservers.metrics import GameMetrics
 from edgewise.runtime.caching.cache import Cache
 from edgewise.workloads.deadlines import moment
 
-NOT_ASKED = "NotAsked"
+NOT_ASKED, OTHER = "NotAsked", "Other"
 
 
 class ServerCounts:
@@ -44,7 +45,7 @@ class ServerCounts:
         if created is not None:
             self._metrics.uptime.observe(max(0.0, now - created))
         asked = server.status.shutdown
-        self._metrics.drains.labels(asked.why or NOT_ASKED if asked else NOT_ASKED).inc()
+        self._metrics.drains.labels(_why(asked)).inc()
         since = moment(asked.since) if asked is not None else None
         if since is not None:
             self._metrics.drain_seconds.observe(max(0.0, now - since))
@@ -54,6 +55,13 @@ def ports_of(server: Server) -> int:
     """Ports of its node that it has."""
     of_node = {each.name for each in server.spec.ports if each.policy is not PortPolicy.NONE}
     return sum(each.name in of_node for each in server.status.ports)
+
+
+def _why(asked: ShutdownAsked | None) -> str:
+    """So do reasons that nobody gives."""
+    if asked is None or not asked.why:
+        return NOT_ASKED
+    return asked.why if asked.why in set(ShutdownReason) else OTHER
 
 
 def _state(server: Server) -> str:

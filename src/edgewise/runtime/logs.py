@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -19,6 +20,10 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
     "taskName",
     "color_message",
 }
+
+# Names and messages of others are in lines: none of them begins a line of its own, and none moves
+# the cursor of who reads along.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
@@ -57,6 +62,7 @@ class PlainFormatter(logging.Formatter):
         text = f"{_time(record)} {record.levelname:<7} {record.getMessage()}"
         if fields:
             text = f"{text}  [{fields}]"
+        text = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         return text

@@ -11,11 +11,16 @@ from datetime import UTC, datetime
 
 # Clocks of two operators may differ by so much before a moment counts as out of reach.
 SKEW = 5.0
+# What RFC 3339 can write. With an offset a status can say a moment outside of it.
+_FIRST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+_LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 
 
 def stamp(moment: float) -> str:
     """RFC 3339 in UTC, to the millisecond."""
-    written = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+    written = datetime.fromtimestamp(min(max(moment, _FIRST), _LAST), UTC).isoformat(
+        timespec="milliseconds"
+    )
     return written.replace("+00:00", "Z")
 
 

@@ -10,7 +10,9 @@ CONDITION = 1000
 
 
 def shorten(text: str, most: int = MESSAGE) -> str:
-    """Cut in the middle: where something begins says what it is, and the cause stands last."""
+    """On one line, and cut in the middle: where something begins says what it is, and the cause
+    stands last."""
+    text = " ".join(text.split())
     if len(text) <= most:
         return text
     half = (most - 3) // 2

@@ -309,6 +309,20 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
         list(stored(tmp_path))
 
 
+@pytest.mark.parametrize("data", [b'{"x":' + b"[" * 9999, b'{"x":"\xff"}'], ids=["deep", "no text"])
+def test_what_no_bench_has_written_is_refused_with_a_sentence(
+    folder: RunFolder, data: bytes
+) -> None:
+    (folder.path / "bare.jsonl").write_bytes(data + b"\n")
+    assert folder.records("bare") == []
+    (folder.path / ABOUT).write_bytes(data)
+    with pytest.raises(ResultsError, match="was not written by this version"):
+        folder.about()
+    (folder.path / "x.json").write_bytes(data)
+    with pytest.raises(ResultsError, match=r"x.json is no result of a bench"):
+        list(stored(folder.path.parent))
+
+
 METRICS = """# HELP apiserver_request_total requests
 apiserver_request_total{code="201",resource="pods",verb="POST"} 7
 apiserver_request_total{code="200",resource="sessions",subresource="status",verb="PATCH"} 1.2e+01

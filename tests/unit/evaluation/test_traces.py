@@ -88,6 +88,8 @@ HEAD = b'{"version":1,"preset":"x","seed":1,"seconds":60,"events":%d}\n'
         "another file": (b"hello\n", "is no trace"),
         "cut between lines": (b"".join(GOOD.splitlines(keepends=True)[:40]), "was cut: it has 39"),
         "cut in a line": (GOOD[:-9], "was cut"),
+        "a first line without end": (b'{"x":' + b"[" * 9999, "is no trace"),
+        "a line without end": (HEAD % 1 + b'{"x":' + b"[" * 9999 + b"\n", "line 2: "),
         "a version to come": (GOOD.replace(b'"version":1', b'"version":9', 1), "of version 9"),
         "an unknown event": (HEAD % 1 + b'{"at":1,"do":"fly"}\n', "line 2: Invalid enum value"),
         "an unknown field": (HEAD % 1 + b'{"at":1,"do":"delete-pod","x":1}\n', "unknown field `x`"),

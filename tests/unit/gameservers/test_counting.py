@@ -77,3 +77,15 @@ def test_a_game_that_went_leaves_no_series() -> None:
     metrics.forget_game("play", "arena")
     labels = {"namespace": "play", "game": "arena"}
     assert metrics.registry.get_sample_value("edgewise_game_wanted_servers", labels) is None
+
+
+def test_a_reason_that_no_operator_gives_makes_no_series_of_its_own() -> None:
+    metrics, cache = GameMetrics(), Cache(Server)
+    ServerCounts(metrics, clock=lambda: NOW).follow(cache)
+    for number in range(50):
+        asked = ShutdownAsked(why=f"made-up-{number}")
+        cache.replace([server(2 * number + 1, "Draining", shutdown=asked)], str(2 * number + 1))
+        cache.replace([], str(2 * number + 2))
+    value = metrics.registry.get_sample_value
+    assert value("edgewise_game_drains_total", {"outcome": "Other"}) == 50
+    assert value("edgewise_game_drains_total", {"outcome": "made-up-7"}) is None

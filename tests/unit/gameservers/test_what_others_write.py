@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from edgewise.api.games import Fleet, FleetSpec, GameType, GameTypeSpec, Server, ServerSpec
 from edgewise.gameservers.gametype.apply import GameWriter
@@ -13,6 +14,8 @@ from edgewise.gameservers.gametype.plan import GamePlan
 from edgewise.gameservers.hub.objects import Objects
 from edgewise.gameservers.sdk.words import MOST_KEPT, PREFIX, Said, metadata_patch
 from edgewise.gameservers.server.manifest import malformed, read_ports
+from edgewise.gameservers.server.plan import plan_server
+from tests.unit.gameservers.making import NOW, READY, SOMEBODY, seen
 
 SPEC = ServerSpec(pod={"containers": [{"name": "game"}]})
 
@@ -115,3 +118,15 @@ async def test_force_ends_the_servers_of_a_game_and_no_namesake() -> None:
     )
     await Objects(games).delete(GameType, "arena", force=True)
     assert ended == ["old-1"]
+
+
+@pytest.mark.parametrize(
+    "written", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "1", "²", "9" * 5000]
+)
+def test_a_moment_at_the_end_of_all_times_stops_no_server(written: str) -> None:
+    asked = {"why": "Deleted", "since": written, "deadline": written}
+    rest = {"count": 3, "until": written}
+    status = {"state": "Ready", "shutdown": asked, "failures": rest}
+    for pod in (READY, replace(READY, deleting=True), replace(READY, ended=True), None):
+        assert plan_server(seen(pod, {"operation": "Retire"}, status), NOW)
+        assert plan_server(seen(pod, status=status, deleting=True, taken=SOMEBODY), NOW)

@@ -66,3 +66,10 @@ def test_what_is_meant_for_terminals_is_not_logged_twice(stream: io.StringIO) ->
     # As uvicorn does.
     log.info("Started", extra={"color_message": "\x1b[36mStarted\x1b[0m"})
     assert stream.getvalue().endswith("INFO    Started\n")
+
+
+def test_what_others_write_begins_no_line_and_moves_no_cursor(stream: io.StringIO) -> None:
+    set_up_logs(stream=stream)
+    log.info("pod said %s", "hm\n2026-01-01 INFO all is well\x1b[2J", extra={"who": "a\r\x9bb"})
+    (text,) = stream.getvalue().removesuffix("\n").split("\n")
+    assert text.endswith(r"pod said hm\n2026-01-01 INFO all is well\x1b[2J  [who=a\r\x9bb]")

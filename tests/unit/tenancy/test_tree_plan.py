@@ -30,6 +30,8 @@ from edgewise.kube.kinds.rbac import RbacSubject
 from edgewise.kube.objects import ObjectMeta
 from edgewise.tenancy.names import LEDGER, SUSPENDED
 from edgewise.tenancy.orders import Correct, Create, Delete, MoveAmounts, Suspend, Sweep
+from edgewise.tenancy.quota.quantities import NANO
+from edgewise.tenancy.quota.tree_quota import SetHard
 from edgewise.tenancy.surroundings import Surroundings
 from edgewise.tenancy.tree.manifests import binding_of, limits_of, namespace_of, policy_of
 from edgewise.tenancy.tree.plan import Plan, plan
@@ -231,6 +233,21 @@ def test_the_next_writes(sentence: str) -> None:
     assert wants(plan(seen, NOW)) == wanted
 
 
+def test_half_a_pod_for_one_child_holds_up_no_other() -> None:
+    """The API server takes no such quota, of the child nor of the parent: neither is written."""
+    parent = change(whole(made(core(), "limits")), quota=quota("acme"))
+    half = child(source("half", resources={"pods": "500m"}), "half-x")
+    good = child(source("good", resources={"pods": 2}), "good-x")
+    (move,) = [
+        each
+        for each in plan(tree(parent, half, good, quota=TOTAL), NOW).orders
+        if isinstance(each, MoveAmounts)
+    ]
+    assert isinstance(move.write, SetHard)
+    assert all(amount % NANO == 0 for amount in move.write.hard.values())
+    assert move.write.hard["pods"] == 3 * NANO
+
+
 STATES = {
     "a tenant that is there is established": (tree(whole(core())), {"acme": "Established"}),
     "a foreign namespace is a collision": (tree(core(foreign=True)), {"acme": "Failed/Collision"}),
@@ -254,6 +271,14 @@ STATES = {
         tree(
             change(whole(made(core(), "limits")), quota=quota("acme")),
             child(source(resources={"pods": "many"})),
+            quota=TOTAL,
+        ),
+        {"acme": "Established", "acme/team": "Failed/QuotaShort"},
+    ),
+    "half a pod is never granted": (
+        tree(
+            change(whole(made(core(), "limits")), quota=quota("acme")),
+            child(source(resources={"pods": "500m"})),
             quota=TOTAL,
         ),
         {"acme": "Established", "acme/team": "Failed/QuotaShort"},

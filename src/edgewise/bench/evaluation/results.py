@@ -22,6 +22,7 @@ import msgspec
 from edgewise import __version__
 from edgewise.bench.evaluation.records import Kind, Record
 from edgewise.errors import ReadableError
+from edgewise.kube.errors import UNREADABLE_JSON
 
 FORMAT = 1
 ABOUT = "about.json"
@@ -159,7 +160,7 @@ class RunFolder:
         for line in path.read_bytes().split(b"\n"):
             try:
                 found.append(decoder.decode(line))
-            except msgspec.MsgspecError:
+            except UNREADABLE_JSON:
                 break  # the end of a file whose writer was stopped
         return found
 
@@ -218,7 +219,7 @@ def stored(folder: Path) -> Iterator[tuple[Path, Stored]]:
             continue
         try:
             found = msgspec.json.decode(path.read_bytes(), type=Stored)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE_JSON as error:
             raise ResultsError(f"{path} is no result of a bench: {error}") from None
         _check_format(found.about, path)
         yield path, found
@@ -233,7 +234,7 @@ def read_about(path: Path) -> About:
         told = msgspec.json.decode(path.read_bytes(), type=About)
     except OSError as error:
         raise ResultsError(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError:
+    except UNREADABLE_JSON:
         raise ResultsError(
             f"{path} was not written by this version: measure into another folder"
         ) from None

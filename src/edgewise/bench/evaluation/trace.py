@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from edgewise.errors import ReadableError
+from edgewise.kube.errors import UNREADABLE_JSON
 
 VERSION = 1
 # What is left of a name when a case has put its own words around it is still one.
@@ -119,7 +120,7 @@ def parsed(data: bytes, name: str) -> Trace:
     for number, line in enumerate(body, start=2):
         try:
             events.append(decoder.decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE_JSON as error:
             raise TraceError(f"{name}, line {number}: {error}") from None
     _check(events, header.seconds, name)
     return Trace(
@@ -132,7 +133,7 @@ def _header(lines: Sequence[bytes], name: str) -> Header:
         raise TraceError(f"{name} is empty")
     try:
         header = msgspec.json.decode(lines[0], type=Header)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE_JSON:
         raise TraceError(
             f"{name} is no trace: its first line does not say what it is; "
             "`edgewise bench trace generate` writes one"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from edgewise.cli.terminal import drawing_console
+
 
 @dataclass(frozen=True)
 class Row:
@@ -66,7 +68,7 @@ def live_table() -> Iterator[Show]:
     from rich.live import Live  # noqa: PLC0415 - too slow for the other commands
     from rich.table import Table  # noqa: PLC0415
 
-    with Live(refresh_per_second=10) as live:
+    with Live(console=drawing_console(), refresh_per_second=10) as live:
 
         def show(rows: list[Row]) -> None:
             table = Table(box=None, padding=(0, 2, 0, 6))

@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from edgewise.cli.local.choice import AsJson, Name, chosen
+from edgewise.cli.terminal import drawing_console, harmless
 from edgewise.local import clusters
 from edgewise.local.clusters import LocalCluster
 from edgewise.local.status import PATIENCE, LocalClusterStatus, PlaceStatus, observe
@@ -75,11 +76,9 @@ def show_live(found: list[LocalCluster]) -> None:
 
 def wide_enough() -> "Console":
     """Nothing is cut for whoever reads a pipe or a file, and no name at a terminal."""
-    from rich.console import Console  # noqa: PLC0415 - slow to import
-
     if not sys.stdout.isatty():
-        return Console(width=_ALL_OF_IT)
-    return Console(width=max(_NAMES, Console().width))
+        return drawing_console(width=_ALL_OF_IT)
+    return drawing_console(width=max(_NAMES, drawing_console().width))
 
 
 def drawn(seen: LocalClusterStatus) -> "Group":
@@ -127,7 +126,7 @@ def drawn(seen: LocalClusterStatus) -> "Group":
     pods = "unknown" if seen.trouble else counts or "none"
     tail: list[RenderableType] = [Text(f"pods: {pods}"), Text()]
     if seen.trouble:
-        tail.insert(0, Text(seen.trouble, style="red"))
+        tail.insert(0, Text(harmless(seen.trouble), style="red"))
     if seen.places:
         tail[:0] = [Text(), places_table(seen.places)]
     return Group(head, components, Text(), nodes, *tail)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from edgewise.api.placement import LatencyPlacement, Phase, Ranked, seconds
+from edgewise.cli.errors import one_line
 from edgewise.workloads.deadlines import moment, stamp
 
 _WHY = {
@@ -27,7 +28,8 @@ _WHY = {
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    lines = [tuple(row) for row in rows]
+    # The first column may be indented.
+    lines = [(row[0], *map(one_line, row[1:])) for row in rows]
     widths = [max(len(row[column]) for row in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from edgewise.cli.errors import one_line
 from edgewise.cli.session.source import Shown
 from edgewise.cli.session.views import ClientView, SessionView, TemplateView, View, seconds_until
 
@@ -35,7 +36,7 @@ def summary(session: SessionView) -> dict[str, object]:
 
 def table(header: Row, rows: Iterable[Row]) -> str:
     """Columns three spaces apart; the last one is as long as it likes."""
-    lines = [header, *rows]
+    lines = [[one_line(cell) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
         "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -123,7 +124,7 @@ def shown_session(session: SessionView, now: datetime) -> str:
         parts.append("The operator has not seen its last change yet.")
     if session.clients_by_id:
         parts.append("\n" + table(*clients_table(session, now)))
-    parts += [f"{client.client}: {client.message}" for client in session.waiting]
+    parts += [one_line(f"{client.client}: {client.message}") for client in session.waiting]
     if session.pods_by_name:
         parts.append("\n" + table(*pods_table(session, now)))
     if session.conditions:
@@ -161,7 +162,8 @@ class Happening(View, kw_only=True):
     @property
     def line(self) -> str:
         who = f"{self.session}/{self.client}" if self.client else self.session
-        return f"{who}: {self.what}"
+        # Of one change one line: a message of others shall not pass for the next one.
+        return one_line(f"{who}: {self.what}")
 
 
 def happenings(before: Shown, after: Shown) -> list[Happening]:

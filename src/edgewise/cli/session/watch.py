@@ -21,6 +21,7 @@ from edgewise.cli.session.text import (
     sessions_table,
     shown_session,
 )
+from edgewise.cli.terminal import drawing_console, harmless
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,7 +62,7 @@ async def draw(snapshots: Snapshots, *, one: bool, everywhere: bool) -> None:
     def show(now: Shown) -> None:
         live.update(drawn(now, clock(), one=one, everywhere=everywhere), refresh=True)
 
-    with Live(auto_refresh=False) as live:
+    with Live(console=drawing_console(), auto_refresh=False) as live:
         now: Shown = {}
         following = asyncio.ensure_future(anext(snapshots))
         try:
@@ -92,12 +93,12 @@ def drawn(now: Shown, moment: datetime, *, one: bool, everywhere: bool) -> Rende
     parts: list[RenderableType] = []
     if one:
         session = next(iter(now.values()))
-        parts.append(Text(shown_session(session, moment).splitlines()[0]))
+        parts.append(Text(harmless(shown_session(session, moment).splitlines()[0])))
         header, rows = clients_table(session, moment)
-        notes = [f"{each.client}: {each.message}" for each in session.waiting]
+        notes = [harmless(f"{each.client}: {each.message}") for each in session.waiting]
     else:
         header, rows = sessions_table(now.values(), moment, everywhere=everywhere)
-        notes = [f"{each.name}: {each.trouble}" for each in now.values() if each.trouble]
+        notes = [harmless(f"{each.name}: {each.trouble}") for each in now.values() if each.trouble]
     table = Table(*header, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*styled(row))
@@ -119,4 +120,4 @@ COLOURS = {
 def styled(row: Row) -> list[Text]:
     from rich.text import Text  # noqa: PLC0415 - too slow for the other commands
 
-    return [Text(cell, style=COLOURS.get(cell.partition(" ")[0], "")) for cell in row]
+    return [Text(harmless(cell), style=COLOURS.get(cell.partition(" ")[0], "")) for cell in row]

@@ -8,7 +8,7 @@ import msgspec
 
 from edgewise.api.tenancy import Subject
 from edgewise.runtime.errors import ServiceError
-from edgewise.tenancy.quota.quantities import NotAQuantity, amounts
+from edgewise.tenancy.quota.quantities import NotAQuantity, wanted
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -52,7 +52,7 @@ def resources(given: Iterable[str]) -> dict[str, int | str]:
             raise BadTenantOption(f"{part!r} is no amount: write it like pods=10 or memory=8Gi")
         found[name] = amount
     try:
-        amounts(found)
+        wanted(found)
     except NotAQuantity as error:
         raise BadTenantOption(str(error)) from error
     return found

@@ -1,4 +1,4 @@
-"""Why a game is asked to end, and when its pod may be deleted. Pure.
+"""ShutdownReason a game is asked to end, and when its pod may be deleted. Pure.
 
 Whatever wants a server gone only asks. The pod is deleted when the game allows it, when its time
 is over, or when nothing is lost by it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from edgewise.api.durations import seconds_of
+from edgewise.api.game_servers import ShutdownReason
 from edgewise.api.games import GameSaid, Idle, Operation
 from edgewise.gameservers.server.observed import Observed, PodFacts
 from edgewise.workloads.deadlines import kept, moment
@@ -57,30 +58,38 @@ def asked(seen: Observed, now: float) -> Asked | None:
     )
 
 
-def reason(seen: Observed, now: float) -> tuple[str, str, bool] | None:  # noqa: PLR0911 - one each
+def reason(seen: Observed, now: float) -> tuple[ShutdownReason, str, bool] | None:  # noqa: PLR0911 - one each
     """One word, a sentence, and whether the server itself is broken."""
     server, pod, node = seen.server, seen.pod, seen.node
     said = said_by(seen)
     if seen.namespace_ends:
-        return "NamespaceDeleted", "its namespace is being deleted", False
+        return ShutdownReason.NAMESPACE_DELETED, "its namespace is being deleted", False
     if server.metadata.deleting:
-        return "Deleted", "the Server was deleted", False
+        return ShutdownReason.DELETED, "the Server was deleted", False
     if server.spec.operation is Operation.KILL:
-        return "Killed", "spec.operation is Kill", False
+        return ShutdownReason.KILLED, "spec.operation is Kill", False
     if server.spec.operation is Operation.RETIRE:
-        return "Retired", "spec.operation is Retire", False
+        return ShutdownReason.RETIRED, "spec.operation is Retire", False
     if said.shutdown:
-        return "GameShutdown", "the game wants to end", False
+        return ShutdownReason.GAME_SHUTDOWN, "the game wants to end", False
     if said.healthy is False:
-        return "Unhealthy", "the game does not say any more that it is well", True
+        return ShutdownReason.UNHEALTHY, "the game does not say any more that it is well", True
     if node.lost_since is not None and node.lost_since + server.spec.node_loss_seconds <= now:
-        return "NodeLost", f"its node {pod.node if pod else ''} does not answer", True
+        return ShutdownReason.NODE_LOST, f"its node {pod.node if pod else ''} does not answer", True
     if pod is not None and pod.evicted_by:
-        return "NodeTainted", f"its node {pod.node} has the taint {pod.evicted_by}", False
+        return (
+            ShutdownReason.NODE_TAINTED,
+            f"its node {pod.node} has the taint {pod.evicted_by}",
+            False,
+        )
     if pod is not None and pod.disrupted:
-        return "Disrupted", pod.disrupted, False
+        return ShutdownReason.DISRUPTED, pod.disrupted, False
     if node.cordoned:
-        return "NodeCordoned", f"its node {pod.node if pod else ''} is cordoned", False
+        return (
+            ShutdownReason.NODE_CORDONED,
+            f"its node {pod.node if pod else ''} is cordoned",
+            False,
+        )
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from edgewise.tenancy.quota.quantities import Amounts, NotAQuantity, amounts
+from edgewise.tenancy.quota.quantities import Amounts, NotAQuantity, amounts, wanted
 from edgewise.tenancy.quota.reading import account_of
 from edgewise.tenancy.quota.tree_quota import Account, TreeQuota, Want
 from edgewise.tenancy.slices.nodes import as_quota
@@ -46,12 +46,12 @@ def _want(branch: Branch, names: Iterable[str]) -> tuple[Want, str]:
         raise ValueError(f"{branch.name} is the core of a tree, and wants nothing of anybody")
     order = (source.metadata.creation_timestamp or "", source.metadata.name)
     try:
-        wanted, trouble = amounts(source.spec.resources), ""
-        if branch.has_slice and branch.claim is not None and not wanted:
+        asks, trouble = wanted(source.spec.resources), ""
+        if branch.has_slice and branch.claim is not None and not asks:
             # It gets what its nodes have.
-            wanted = as_quota(amounts(branch.claim.status.resources), names)
+            asks = as_quota(amounts(branch.claim.status.resources), names)
     except NotAQuantity as error:
-        wanted, trouble = {}, f"resources.{error}"
+        asks, trouble = {}, f"resources.{error}"
     waits = branch.sliced and not branch.has_slice and not branch.mine
     asked = not trouble and not branch.barred and not waits
-    return Want(amounts=wanted, order=order, there=branch.ready, asked=asked), trouble
+    return Want(amounts=asks, order=order, there=branch.ready, asked=asked), trouble

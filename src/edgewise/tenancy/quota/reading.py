@@ -14,7 +14,7 @@ from edgewise.kube.errors import UNREADABLE_JSON
 from edgewise.kube.kinds.core import ResourceQuota, ResourceQuotaSpec
 from edgewise.kube.objects import ObjectMeta
 from edgewise.tenancy.names import KEPT, LEDGER
-from edgewise.tenancy.quota.quantities import NotAQuantity, amounts, texts, total
+from edgewise.tenancy.quota.quantities import NotAQuantity, amounts, texts, total, wanted
 from edgewise.tenancy.quota.tree_quota import Account, NewAccount, SetEnforced, SetHard
 
 
@@ -22,8 +22,8 @@ def total_of(quota: TenantResourceQuota, now: float) -> dict[str, int]:
     """Claims less drops. A claim that has expired counts nothing, but its names stay limited."""
     claims, drops = list(quota.spec.claims.values()), list(quota.spec.drops.values())
     names = sorted({name for each in claims for name in each.resources})
-    given = total((amounts(each.resources) for each in claims if _lasts(each, now)), names)
-    taken = total((amounts(each.resources) for each in drops if _lasts(each, now)), names)
+    given = total((wanted(each.resources) for each in claims if _lasts(each, now)), names)
+    taken = total((wanted(each.resources) for each in drops if _lasts(each, now)), names)
     return {name: max(0, given[name] - taken[name]) for name in names}
 
 
@@ -31,8 +31,8 @@ def overdrawn(quota: TenantResourceQuota, now: float) -> str:
     """Where drops are greater than claims, in a sentence."""
     claims, drops = list(quota.spec.claims.values()), list(quota.spec.drops.values())
     names = sorted({name for each in drops for name in each.resources})
-    given = total((amounts(each.resources) for each in claims if _lasts(each, now)), names)
-    taken = total((amounts(each.resources) for each in drops if _lasts(each, now)), names)
+    given = total((wanted(each.resources) for each in claims if _lasts(each, now)), names)
+    taken = total((wanted(each.resources) for each in drops if _lasts(each, now)), names)
     for name in names:
         if taken[name] > given[name]:
             found = texts({"total": given[name], "dropped": taken[name]})

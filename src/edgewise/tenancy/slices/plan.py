@@ -18,6 +18,7 @@ from edgewise.api.tenancy_slices import (
     DEFAULT_GRACE_SECONDS,
     EMPTY_BY,
     GRACE,
+    LONGEST_GRACE,
     Slice,
     SliceState,
     SliceStatus,
@@ -27,6 +28,7 @@ from edgewise.runtime.conditions import ConditionSet, Finding
 from edgewise.tenancy.quota.quantities import texts
 from edgewise.tenancy.slices.nodes import is_ending, shortage, slice_of, taint_of, together
 from edgewise.tenancy.slices.seen import NodeSeen, PodSeen, Seen
+from edgewise.workloads.deadlines import SKEW, moment
 
 RESERVED, PROVISIONED = "Reserved", "Provisioned"
 CONDITIONS = ConditionSet(needs=(RESERVED,), tells=(PROVISIONED,))
@@ -197,7 +199,8 @@ class _Planner:
         if self._seen.slice is not None:
             return self._seen.slice.spec.grace_seconds
         written = each.node.metadata.annotations.get(GRACE, "")
-        return int(written) if written.isdecimal() else DEFAULT_GRACE_SECONDS
+        known = written.isdecimal() and len(written) <= len(str(LONGEST_GRACE))
+        return min(int(written), LONGEST_GRACE) if known else DEFAULT_GRACE_SECONDS
 
     def _empty(self, each: NodeSeen, left: list[PodSeen]) -> bool:
         """Whether nobody is left who has to go."""
@@ -213,7 +216,7 @@ class _Planner:
         count = len(left)
         self._waits.append(
             f"{count} {'pod has' if count == 1 else 'pods have'} to leave {each.name}, by "
-            f"{datetime.fromtimestamp(deadline, UTC):%H:%M:%S} UTC"
+            f"{datetime.fromtimestamp(max(0.0, deadline), UTC):%H:%M:%S} UTC"
         )
         return False
 
@@ -273,7 +276,6 @@ class _Planner:
 
 
 def _deadline(node: Node, now: float) -> float:
-    try:
-        return datetime.fromisoformat(node.metadata.annotations[EMPTY_BY]).timestamp()
-    except (KeyError, ValueError):
-        return now  # somebody took it away: then the time is over
+    found = moment(node.metadata.annotations.get(EMPTY_BY))
+    # Somebody took it away, or wrote what no slice has: then the time is over.
+    return now if found is None or found > now + LONGEST_GRACE + SKEW else found

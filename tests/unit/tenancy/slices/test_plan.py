@@ -322,6 +322,18 @@ def test_a_plan_wakes_when_the_grace_is_over_and_when_the_slice_is() -> None:
     assert plan(given, NOW).wake_at == NOW + 500
 
 
+@pytest.mark.parametrize(
+    "written",
+    ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "2026-01-01T00:00:00", "x"],
+)
+def test_a_node_is_emptied_in_time_whatever_moment_is_written_there(written: str) -> None:
+    found = on(closed("a"), foreign())
+    found.node.metadata.annotations = {EMPTY_BY: written, GRACE: "9" * 5000}
+    ending = plan(seen(slice_(), found, employed=True), NOW)
+    assert [each.forced for each in ending.removals] == [True]
+    assert all(each.grace <= 86_400 for each in plan(seen(None, found), NOW).writes)
+
+
 # Writes -----------------------------------------------------------------------------------
 
 
