@@ -68,6 +68,8 @@ MOST_ROUNDS = 64
 LOOK_FOR_PODS = 2.0
 # What is inherited could not be looked at: its watch goes on trying, and tells nobody when it can.
 LOOK_AT_ORIGINALS = 5.0
+# What the API server did not take of a quota is asked for again: why may have been elsewhere.
+ASK_AGAIN = 60.0
 _RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 _DNS = "kube-dns"
 _SERVED = "kubernetes.io/service-name"
@@ -107,6 +109,14 @@ def tree_of_unread_tenant(obj: Object, cache: CacheView) -> Iterable[Key]:
 
 def all_trees(_: Object, cache: CacheView) -> Iterable[Key]:
     return [each.key for each in cache[Tenant] if each.spec.parent is None]
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """What the API server said of a tree's quota; over with the next change of that, or in time."""
+
+    generation: int
+    why: str
+    until: float
 
 
 class TenantController(Controller[Tenant]):
@@ -149,7 +159,7 @@ class TenantController(Controller[Tenant]):
         self.metrics = metrics or TenancyMetrics()
         self._around: Surroundings | None = None
         self._foreign: dict[str, set[str]] = {}
-        self._refused: dict[str, tuple[int, str]] = {}
+        self._refused: dict[str, Refusal] = {}
         self._stuck: dict[str, int] = {}  # how often in a row something of a tree was refused
         self._fixed_doors: frozenset[Door] = frozenset()
         self._told_by: ClusterRole | None = None
@@ -206,6 +216,8 @@ class TenantController(Controller[Tenant]):
             delays.append(LOOK_FOR_PODS)
         if not followed.complete:
             delays.append(LOOK_AT_ORIGINALS)
+        if tree.refused:
+            delays.append(max(0.0, self._refused[name].until - self.clock()))
         return Requeue(delay=min(delays, default=None), moment=decided.wake_at)
 
     def _rest(self, root: str) -> float:
@@ -224,17 +236,22 @@ class TenantController(Controller[Tenant]):
         name = tenant.metadata.name
         latest = self.cache[Tenant].get(tenant.key) or tenant
         quota = self.cache[TenantResourceQuota].find(name)
-        generation, refusal = self._refused.get(name, (0, ""))
-        still = quota is not None and quota.metadata.generation == generation
         tree = self._trees.observe(
             latest,
             self.cache,
             around,
             foreign=self._foreign.get(name, ()),
-            refused=refusal if still else "",
+            refused=self._refusal(name, quota),
         )
         gone = {child for child in unnamed(tree) if await self._nothing_left(child)}
         return msgspec.structs.replace(tree, gone=frozenset(gone)) if gone else tree
+
+    def _refusal(self, name: str, quota: TenantResourceQuota | None) -> str:
+        """Why the API server did not take this quota a moment ago."""
+        found = self._refused.get(name)
+        if found is None or quota is None or found.generation != quota.metadata.generation:
+            return ""
+        return found.why if self.clock() < found.until else ""
 
     async def _nothing_left(self, child: str) -> bool:
         """Whether nothing of a child, or below it, can use what it held.
@@ -324,7 +341,11 @@ class TenantController(Controller[Tenant]):
         if outcome.foreign:
             self._foreign.setdefault(name, set()).update(outcome.foreign)
         if outcome.refused and tree.quota is not None:
-            self._refused[name] = (tree.quota.metadata.generation, outcome.refused)
+            self._refused[name] = Refusal(
+                generation=tree.quota.metadata.generation,
+                why=outcome.refused,
+                until=self.clock() + ASK_AGAIN,
+            )
         self._report(tree.tenant, outcome.troubles)
 
     def _report(self, tenant: Tenant, troubles: Iterable[str]) -> None:

@@ -19,6 +19,10 @@ from edgewise.api.tenancy import (
     TENANT_UID,
     ParentRef,
     Subtenant,
+    Tenant,
+    TenantResourceQuota,
+    TenantResourceQuotaSpec,
+    TenantSpec,
     Workspace,
 )
 from edgewise.kube.errors import NotFound
@@ -28,8 +32,8 @@ from edgewise.kube.objects import Key, Object, ObjectMeta
 from edgewise.runtime.caching.cache import Cache
 from edgewise.runtime.caching.shared_caches import SharedCaches
 from edgewise.runtime.watches import CacheView
-from edgewise.tenancy.apply import Writer
-from edgewise.tenancy.controller import TenantController
+from edgewise.tenancy.apply import Outcome, Writer
+from edgewise.tenancy.controller import ASK_AGAIN, TenantController
 from edgewise.tenancy.domain import TENANCY
 from edgewise.tenancy.orders import Correct, Create, Sweep
 from edgewise.tenancy.policies.runtime_class import SET_RUNTIME_CLASS
@@ -282,6 +286,23 @@ async def test_of_what_a_child_still_has_one_is_looked_at() -> None:
 
 def _no_client() -> Any:
     return None
+
+
+def test_a_quota_that_was_refused_is_tried_again_in_time() -> None:
+    controller = TenantController(_no_client(), SharedCaches(_no_client()))
+    now = 1000.0
+    controller.clock = lambda: now
+    quota = TenantResourceQuota.named("acme", spec=TenantResourceQuotaSpec(claims={}))
+    quota.metadata.generation = 3
+    seen: Any = SimpleNamespace(tenant=Tenant.named("acme", spec=TenantSpec(owners=[ALICE])), quota=quota)
+    assert controller._refusal("acme", quota) == ""
+    controller._learn(seen, Outcome(refused="somebody's webhook says no"))
+    assert controller._refusal("acme", quota) == "somebody's webhook says no"
+    now += ASK_AGAIN + 1
+    assert controller._refusal("acme", quota) == ""
+    now -= ASK_AGAIN
+    quota.metadata.generation = 4
+    assert controller._refusal("acme", quota) == ""
 
 
 # Copies -----------------------------------------------------------------------------------
