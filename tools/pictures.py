@@ -36,6 +36,7 @@ WORDS = {
     "runtime": "caches, queue, controllers, leases, webhooks",
     "api": "typed objects, and their CRDs",
     "kube": "knows Kubernetes, nothing of Edgewise",
+    "errors": "the root of every error",
 }
 
 STYLE = """

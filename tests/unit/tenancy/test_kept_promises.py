@@ -294,7 +294,8 @@ def test_a_quota_that_was_refused_is_tried_again_in_time() -> None:
     controller.clock = lambda: now
     quota = TenantResourceQuota.named("acme", spec=TenantResourceQuotaSpec(claims={}))
     quota.metadata.generation = 3
-    seen: Any = SimpleNamespace(tenant=Tenant.named("acme", spec=TenantSpec(owners=[ALICE])), quota=quota)
+    acme = Tenant.named("acme", spec=TenantSpec(owners=[ALICE]))
+    seen: Any = SimpleNamespace(tenant=acme, quota=quota)
     assert controller._refusal("acme", quota) == ""
     controller._learn(seen, Outcome(refused="somebody's webhook says no"))
     assert controller._refusal("acme", quota) == "somebody's webhook says no"
