@@ -25,7 +25,7 @@ from edgewise.local.clusters import LocalCluster
 from edgewise.testing.eventually import eventually
 from edgewise.testing.fault_proxy import FaultProxy, Upstream
 from edgewise.testing.faults import Asking, Fault, SeededFaults
-from tests.chaos.tenancy.operators import operator
+from tests.chaos.tenancy.operators import life
 from tests.chaos.tenancy.people import Somebody
 from tests.chaos.tenancy.witness import NOT_YET, Witness, at_rest
 
@@ -70,8 +70,8 @@ async def troubled_operator(
 
         async def lives() -> None:
             while True:
-                async with Client(proxy.access, timeout=2.0) as client, operator(client):
-                    await asyncio.sleep(1.0 + 3.0 * chance.random() if dies else 3600)
+                async with Client(proxy.access, timeout=2.0) as client:
+                    await life(client, 1.0 + 3.0 * chance.random() if dies else 3600)
 
         running = asyncio.create_task(lives())
         try:

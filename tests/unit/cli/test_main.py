@@ -31,9 +31,9 @@ MODULES = {
     "made_up_broken": "import not_there_at_all",
     "made_up_good": """
         import typer
+        from edgewise.errors import ReadableError
         app = typer.Typer()
-        class MyError(Exception): pass
-        MyError.__module__ = "edgewise.made_up"
+        class MyError(ReadableError): pass
         @app.command()
         def fail(): raise MyError("the sky is green: wait until it is blue")
         @app.command()
