@@ -21,7 +21,8 @@ RETIRED = {
         r"(?i)game|placement|bench fleet|spec\.target\.kind|^docs/reference/|"
         r"^tests/unit/chart/golden/|"
         r"^deploy/cluster-objects/tenancy\.yaml|"
-        r"^src/edgewise/cli/bench/fleet\.py",
+        r"^src/edgewise/cli/bench/fleet\.py|"
+        r"^docs/evaluation/results\.json: *\"(fleet-[a-z0-9-]*\": {|bench\": \"fleet\",)",
     ),
     r"[Mm]ember[Cc]lusters?\b": ("the kind is Cluster of federation.edgewise.dev", ""),
     r"fsess\b": ("the short name of GlobalSession is gsess", ""),
